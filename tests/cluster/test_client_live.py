@@ -99,7 +99,7 @@ def test_every_way_to_connect_finds_the_broker(cluster: LiveCluster, tmp_path: P
     for way in ways:
         with way() as made:
             assert made.execute("SELECT COUNT(*) FROM rides").result_set(0).get_int(0) == ROWS
-            assert made.execute_async(sql="SELECT COUNT(*) FROM rides").result(60).rows == [[ROWS]]
+            assert made.execute_async("SELECT COUNT(*) FROM rides").result(60).rows == [[ROWS]]
 
 
 def test_a_cluster_that_is_not_in_zookeeper_is_named(cluster: LiveCluster) -> None:
@@ -120,7 +120,7 @@ def test_a_selection_as_in_the_manual(connection: Connection) -> None:
 
 
 def test_groups_as_in_the_manual(connection: Connection) -> None:
-    group = connection.execute("select min(fare), max(fare), count(*) from rides group by city top 100")
+    group = connection.execute("select min(fare), max(fare), count(*) from rides group by city top 100", dialect="pql")
     assert group.result_set_count == 3 and [each.kind for each in group.result_sets] == [ResultKind.GROUP_BY] * 3
     fares: dict[str, list[int]] = {}
     for city, _, fare, _, _ in DATA:
@@ -165,8 +165,8 @@ def test_prepared_numbers_are_compared_exactly(connection: Connection, dialect: 
 
 def test_pql_with_preserved_types_gives_numbers(connection: Connection) -> None:
     query = "SELECT city, tags, fare, tip FROM rides WHERE fare < ? LIMIT 1000"
-    text = connection.execute(query, [2**53 + 20])
-    typed = connection.execute(query, [2**53 + 20], options={"preserveType": True})
+    text = connection.execute(query, [2**53 + 20], dialect="pql")
+    typed = connection.execute(query, [2**53 + 20], dialect="pql", options={"preserveType": True})
     assert text.types == ("STRING", "STRING_ARRAY", "STRING", "STRING") and typed.types == (
         "STRING",
         "LONG_ARRAY",

@@ -1,11 +1,13 @@
-"""Proves that the README is true: every command in its ```sh blocks is run as written against a real quickstart, and
-what it says that they show is in their output. Only ports, the interpreter's folder and the scratch folder are
-substituted; `make quickstart` runs with its own options (its recipe is compared), and of `make test`, which runs this
-very test, only the recipe is looked at.
+"""Proves that the README is true: every command in its ```sh blocks is run as written against a real quickstart, from
+"Your own data" on against the cluster of `pinotpy up`, and what it says that they show is in their output. So are those
+of docs/loading.md. Only ports, the interpreter's folder, the scratch folder and the data folder are substituted; `make
+quickstart` runs with its own options (its recipe is compared), and of `make test`, which runs this very test, only the
+recipe is looked at.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -22,6 +24,8 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+LOADING = (ROOT / "docs" / "loading.md").read_text(encoding="utf-8")
+OWN_DATA = "\n## Your own data\n"
 COMMAND_TIMEOUT_S = 120.0
 BY_MAKE = ("make quickstart", "make test")
 
@@ -34,16 +38,17 @@ class Step:
     shown: tuple[str, ...]
 
 
-def steps() -> list[Step]:
+def steps(text: str) -> list[Step]:
+    """But for the targets of make."""
     found: list[Step] = []
-    for shows, language, text in re.findall(
-        r"^(<!-- shows -->\n)?```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL
+    for shows, language, block in re.findall(
+        r"^(<!-- shows -->\n)?```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
     ):
         if shows:
-            found[-1] = Step(found[-1].commands, tuple(text.strip().splitlines()))
+            found[-1] = Step(found[-1].commands, tuple(block.strip().splitlines()))
         elif language == "sh":
-            found.append(Step(text.strip(), ()))
-    return found
+            found.append(Step(block.strip(), ()))
+    return [step for step in found if step.commands.splitlines() != list(BY_MAKE)]
 
 
 def recipe(target: str) -> str:
@@ -54,21 +59,54 @@ def squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_the_readme_has_the_blocks_that_this_test_is_about() -> None:
-    commands = "\n".join(step.commands for step in steps())
-    for part in (
-        *BY_MAKE,
-        "curl -s",
-        "post-query",
-        "/query/sql",
-        "pinotpy.client",
-        "create-segment",
-        "add-table",
-        "upload-segment",
-        "validate-config",
+class Runner:
+    """Runs steps against the cluster at these ports. Commands without a URL mean the usual ports, and find others in
+    their environment.
+    """
+
+    def __init__(self, scratch: Path, controller: int, broker: int) -> None:
+        bin_folder = Path(sys.executable).parent
+        self.env = {
+            **os.environ,
+            "PINOTPY_CONTROLLER_URL": f"http://localhost:{controller}",
+            "PINOTPY_BROKER_URL": f"http://localhost:{broker}",
+            "PINOTPY_DATA_DIR": str(scratch / "stays"),
+            "PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', '')}",
+            "COLUMNS": "120",
+        }
+        self._replaced = {
+            "localhost:8099": f"localhost:{broker}",
+            "localhost:9000": f"localhost:{controller}",
+            ".venv/bin/": f"{bin_folder}/",
+            "/tmp/orders": str(scratch / "orders"),
+        }
+
+    def run(self, step: Step) -> None:
+        script = step.commands
+        for old, new in self._replaced.items():
+            script = script.replace(old, new)
+        done = self.call("bash", "-euo", "pipefail", "-c", script)
+        assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+        for line in step.shown:
+            assert squeezed(line) in squeezed(done.stdout), f"{script}\nprinted\n{done.stdout}\nwithout\n{line}"
+
+    def call(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
+        )
+
+
+def test_the_documents_have_the_blocks_that_this_test_is_about() -> None:
+    assert all(make in README for make in BY_MAKE)
+    demonstrated, own = README.split(OWN_DATA)
+    for text, parts in (
+        (demonstrated, ("curl -s", "post-query --query", "post-query --pql", "/query/sql", "pinotpy.client")),
+        (own, ("pinotpy up", "pinotpy load", "post-query --query", "pinotpy down")),
+        (LOADING, ("create-segment", "add-table", "upload-segment", "validate-config")),
     ):
-        assert part in commands, part
-    assert sum(bool(step.shown) for step in steps()) >= 4
+        commands = "\n".join(step.commands for step in steps(text))
+        assert [part for part in parts if part not in commands] == []
+        assert any(step.shown for step in steps(text))
 
 
 def test_both_make_targets_are_what_the_readme_says() -> None:
@@ -78,48 +116,42 @@ def test_both_make_targets_are_what_the_readme_says() -> None:
     assert "ruff check" in tests and "mypy" in tests and len(re.findall(r"-m pytest", tests)) >= 2
 
 
-def test_every_command_runs_and_shows_what_the_readme_shows(tmp_path: Path) -> None:
-    run = QuickstartProcess(tmp_path / "scratch")
+def test_every_command_runs_and_shows_what_the_documents_show(tmp_path: Path) -> None:
+    demonstrated, _ = README.split(OWN_DATA)
+    quickstart = QuickstartProcess(tmp_path / "scratch")
     try:
-        run.wait_for("Ctrl-C stops everything")
-        controller, broker = run.ports["controller"], run.ports["broker"]
+        quickstart.wait_for("Ctrl-C stops everything")
+        controller, broker = quickstart.ports["controller"], quickstart.ports["broker"]
         for url in re.findall(r"<(http://localhost:9000/[^>]*)>", README):
             with urllib.request.urlopen(url.replace("9000", str(controller)), timeout=120) as page:
                 assert page.status == 200 and b"<html" in page.read().lower(), url
-        # Commands without a URL mean the usual ports.
-        env = {
-            **os.environ,
-            "PINOTPY_CONTROLLER_URL": f"http://localhost:{controller}",
-            "PINOTPY_BROKER_URL": f"http://localhost:{broker}",
-            "COLUMNS": "120",
-        }
-        replaced = {
-            "localhost:8099": f"localhost:{broker}",
-            "localhost:9000": f"localhost:{controller}",
-            ".venv/bin/": f"{Path(sys.executable).parent}/",
-            "/tmp/orders": str(tmp_path / "orders"),
-        }
-        for step in steps():
-            if step.commands.splitlines() == list(BY_MAKE):
-                continue
-            script = step.commands
-            for old, new in replaced.items():
-                script = script.replace(old, new)
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", script],
-                cwd=ROOT,
-                env=env,
-                capture_output=True,
-                text=True,
-                timeout=COMMAND_TIMEOUT_S,
-                check=False,
-            )
-            assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
-            for line in step.shown:
-                assert squeezed(line) in squeezed(done.stdout), f"{script}\nprinted\n{done.stdout}\nwithout\n{line}"
-        run.process.send_signal(signal.SIGINT)
-        assert run.wait(60) == 0, run.output
-        run.assert_nothing_is_left()
+        runner = Runner(tmp_path, controller, broker)
+        for step in [*steps(demonstrated), *steps(LOADING)]:
+            runner.run(step)
+        quickstart.process.send_signal(signal.SIGINT)
+        assert quickstart.wait(60) == 0, quickstart.output
+        quickstart.assert_nothing_is_left()
     finally:
-        run.close()
+        quickstart.close()
     assert not list((tmp_path / "scratch").iterdir()), "the folder of the run"
+
+
+def test_one_s_own_data_is_loaded_as_the_readme_says_and_stays(tmp_path: Path) -> None:
+    _, own = README.split(OWN_DATA)
+    up, *following = steps(own)
+    assert up.commands == ".venv/bin/pinotpy up --detach"
+    first = Runner(tmp_path, 9000, 8099)
+    try:
+        first.run(up)
+        # Where the usual ports are another's, it has taken free ones.
+        urls = {
+            name: daemon["url"]
+            for name, daemon in json.loads(first.call("pinotpy", "status", "--json").stdout)["daemons"].items()
+        }
+        runner = Runner(tmp_path, *(int(urls[name].rpartition(":")[2]) for name in ("controller", "broker")))
+        for step in following:
+            runner.run(step)
+        assert first.call("pinotpy", "status").returncode == 3, "stopped"
+        assert list((tmp_path / "stays" / "controller").rglob("orders*")), "the archive of the table's segment"
+    finally:
+        first.call("pinotpy", "down")

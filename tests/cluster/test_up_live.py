@@ -116,7 +116,7 @@ def add_orders(standing: Standing, scratch: Path) -> None:
 def test_a_cluster_stays_whatever_ends(standing: Standing, tmp_path: Path, eventually: Eventually) -> None:
     told = standing.on_folder("up", "--detach", "--zk-port", 0, "--controller-port", 0, "--broker-port", 0)
     assert f"making a cluster in {standing.folder.path}" in told
-    assert "the cluster is up" in told and "It has no tables yet" in told
+    assert "the cluster is up" in told and "It has no tables yet" in told and "pinotpy load --controller-url" in told
     assert f"rm -r {standing.folder.path}" in told and "pinotpy down --data-dir" in told
     pid = standing.state.supervisor.pid
     assert f"is held by process {pid}" in standing.on_folder("up", "--detach", status=1)

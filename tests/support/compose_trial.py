@@ -174,8 +174,8 @@ class Trial:
             return not answer["exceptions"] and answer["totalDocs"] == NUM_FLIGHTS
 
         self.wait_until(answered, HEALTHY_WITHIN_S, f"'{query}' is answered over {NUM_FLIGHTS:,} rows")
-        groups = self.ask(query)["aggregationResults"][0]["groupByResult"]
-        require(groups == shown, f"the first query says {groups}, the README {shown}")
+        rows = self.ask(query)["resultTable"]["rows"]
+        require(rows == shown, f"the first query says {rows}, the README {shown}")
         return query
 
     def check_guards(self) -> None:
@@ -325,7 +325,7 @@ class Trial:
         answer: dict[str, Any] = httpx.request(method, url, auth=auth, timeout=60).raise_for_status().json()
         return answer
 
-    def ask(self, query: str, dialect: str = "pql", access: Access | str | None = "admin") -> dict[str, Any]:
+    def ask(self, query: str, dialect: str = "sql", access: Access | str | None = "admin") -> dict[str, Any]:
         shown = Access(("admin", self.secrets["PINOTPY_ADMIN_PASSWORD"])) if access == "admin" else access
         return ask(f"http://127.0.0.1:{self.ports['broker']}", query, dialect, shown)
 
@@ -358,11 +358,11 @@ class Trial:
                 print(f"--- no log of {service}: {error}", file=sys.stderr)
 
 
-def first_query_of_readme() -> tuple[str, list[dict[str, Any]]]:
-    """The text of the README's first query, and the groups that it shows as the answer."""
+def first_query_of_readme() -> tuple[str, list[list[Any]]]:
+    """The text of the README's first query, and the rows that it shows as the answer."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    asked = re.search(r'-d \'\{"pql": "([^"]+)"\}\'', text)
-    shown = re.search(r'"groupByResult":(\[.*?\}\])', text)
+    asked = re.search(r'-d \'\{"sql": "([^"]+)"\}\'', text)
+    shown = re.search(r'"rows":(\[\[.*?\]\])', text)
     require(asked is not None and shown is not None, "the README has no first query")
     assert asked is not None and shown is not None
     return asked[1], json.loads(shown[1])

@@ -19,6 +19,7 @@ from pinotpy.broker.catalog import Target
 from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
 from pinotpy.broker.execution import INLINE_RESULT_CELLS_MAX, Execution, execute_query, num_cells
 from pinotpy.broker.null_mode import null_mode
+from pinotpy.broker.other_dialect import other_dialect_hint
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer, TableRights
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
 from pinotpy.broker.query_memory import QueryMemory
@@ -78,6 +79,7 @@ async def _answer(
     laps = Laps()
     is_traced = question.trace
     limit: TimeLimit | None = None
+    target: Target | None = None
     context: QueryContext | None = None
     result: ReducedResult | None = None
     shown: dict[str, Any] | None = None
@@ -151,7 +153,11 @@ async def _answer(
         if not isinstance(error, QueryTimeoutError) or all(
             exception.code != ServerNotRespondingError.code for exception in envelope.exceptions
         ):
-            envelope.exceptions.append(QueryException(error.code, error.message))
+            hint = ""
+            if context is None:  # refused before a server was asked
+                schema = None if target is None else target.schema
+                hint = other_dialect_hint(error, question.text, question.dialect, schema, broker.limits, broker.clock)
+            envelope.exceptions.append(QueryException(error.code, error.message + hint))
     memory.cannot_end()
     if context is not None:
         envelope.warnings += limit_warnings(statement, context, table, result, shown)

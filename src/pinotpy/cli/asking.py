@@ -16,7 +16,7 @@ PATHS = {"pql": "/query", "sql": "/query/sql"}
 def ask(
     broker_url: str,
     text: str,
-    dialect: str = "pql",
+    dialect: str = "sql",
     access: Access | None = None,
     *,
     query_options: str = "",
@@ -26,7 +26,7 @@ def ask(
     """Post `text` and return the answer, exceptions included; faults of connection and credentials are raised."""
     path = PATHS.get(dialect.lower())
     if path is None:
-        raise UserError(f"--query-type is pql or sql, found '{dialect}'")
+        raise UserError(f"--query-type is sql or pql, found '{dialect}'")
     body = {
         dialect.lower(): text,
         **({"queryOptions": query_options} if query_options else {}),

@@ -33,13 +33,13 @@ COUNT_OLD: Final = f"SELECT COUNT(*) FROM {TABLE} WHERE {TIME_COLUMN} < {{today}
 SAMPLES: Final = (
     SampleQuery("How many flights were there on each of the last days?",
                 f"SELECT {TIME_COLUMN}, COUNT(*) FROM {TABLE} GROUP BY {TIME_COLUMN} ORDER BY {TIME_COLUMN} DESC "
-                "LIMIT 5", "sql"),
+                "LIMIT 5"),
     SampleQuery("Which carriers are late?",
                 f"SELECT Carrier, COUNT(*) AS flights, AVG(ArrDelay) AS delay FROM {TABLE} WHERE Cancelled = 0 "
-                "GROUP BY Carrier ORDER BY delay DESC LIMIT 5", "sql"),
+                "GROUP BY Carrier ORDER BY delay DESC LIMIT 5"),
     SampleQuery("Where are the flights of both halves?",
                 f"SELECT $segmentName, COUNT(*), MIN({TIME_COLUMN}), MAX({TIME_COLUMN}) FROM {TABLE} "
-                f"GROUP BY $segmentName ORDER BY MAX({TIME_COLUMN}) DESC LIMIT 6", "sql"),
+                f"GROUP BY $segmentName ORDER BY MAX({TIME_COLUMN}) DESC LIMIT 6"),
 )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ class HybridQuickstart(StreamQuickstart):
         self.is_complete = True
 
     def examples(self) -> tuple[str, ...]:
-        return (f"SELECT {TIME_COLUMN}, COUNT(*) FROM {TABLE} GROUP BY {TIME_COLUMN} TOP 40",)
+        return (f"SELECT {TIME_COLUMN}, COUNT(*) FROM {TABLE} GROUP BY {TIME_COLUMN} ORDER BY {TIME_COLUMN} LIMIT 40",)
 
     # --- steps -----------------------------------------------------------------------------------------------------
 
@@ -133,19 +133,19 @@ class HybridQuickstart(StreamQuickstart):
             f"expected {expected} flights before today",
         )
         for _ in range(20):
-            rows = ask(self.broker_url, query, "sql")["resultTable"]["rows"]
+            rows = ask(self.broker_url, query)["resultTable"]["rows"]
             if rows != [[expected]]:
                 raise RemoteError(f"expected {expected} flights before today, found {rows}")
 
     def _show_halves(self) -> None:
-        answer = ask(self.broker_url, COUNT, "sql")
+        answer = ask(self.broker_url, COUNT)
         boundary = answer["timeBoundary"]
         self.console.print(
             f"  time boundary: {boundary['timeColumn']} {boundary['timeValue']}; up to it flights are read from "
             f"{TABLE}_OFFLINE, behind it from {TABLE}_REALTIME"
         )
         for name in (f"{TABLE}_OFFLINE", f"{TABLE}_REALTIME", TABLE):
-            rows = ask(self.broker_url, f"SELECT COUNT(*) FROM {name}", "sql")["resultTable"]["rows"][0][0]
+            rows = ask(self.broker_url, f"SELECT COUNT(*) FROM {name}")["resultTable"]["rows"][0][0]
             self.console.print(f"  {rows:,} flights in {name}")
 
 

@@ -115,12 +115,12 @@ class Quickstart:
         """Where everything is, and what to try. Examples are outside the frame and unwrapped, to be copied."""
         places = (
             f"query page   {self.controller_url}/query\nREST, docs   {self.controller_url}/docs\nbroker       "
-            f"{self.broker_url}/query"
+            f"{self.broker_url}/query/sql"
         )
         self.console.print(Panel.fit(f"{places}\nlogs         {self.cluster.directory}", title="the cluster is up"))
         for query in self.examples():
             for example in (
-                f"""curl -s {self.broker_url}/query -d '{{"pql": "{query}"}}'""",
+                f"""curl -s {self.broker_url}/query/sql -d '{{"sql": "{query}"}}'""",
                 f'{own_command()} post-query --broker-url {self.broker_url} --query "{query}"',
             ):
                 self.console.print(f"  [cyan]{escape(example)}[/cyan]", soft_wrap=True)
@@ -160,8 +160,8 @@ class Quickstart:
             self.console.print(text, soft_wrap=True)
 
     def examples(self) -> tuple[str, ...]:
-        """Queries to try, in the dialect of `post-query`."""
-        return ("SELECT COUNT(*) FROM flights GROUP BY carrier TOP 3",)
+        """Queries to try, in SQL, without double quotes."""
+        return ("SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier ORDER BY n DESC LIMIT 3",)
 
     # --- steps -----------------------------------------------------------------------------------------------------
 

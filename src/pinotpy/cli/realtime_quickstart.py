@@ -20,16 +20,14 @@ SEGMENT_ROWS: Final = 500
 COUNT: Final = f"SELECT COUNT(*) FROM {TABLE}"
 SAMPLES: Final = (
     SampleQuery("How many RSVPs are there, and how many guests come along?",
-                f"SELECT COUNT(*), SUM(guests) FROM {TABLE} WHERE response = 'yes'", "sql"),
+                f"SELECT COUNT(*), SUM(guests) FROM {TABLE} WHERE response = 'yes'"),
     SampleQuery("Which cities meet most?",
-                f"SELECT group_city, COUNT(*) AS rsvps FROM {TABLE} GROUP BY group_city ORDER BY rsvps DESC LIMIT 5",
-                "sql"),
+                f"SELECT group_city, COUNT(*) AS rsvps FROM {TABLE} GROUP BY group_city ORDER BY rsvps DESC LIMIT 5"),
     SampleQuery("In which segments are the rows?",
                 f"SELECT $segmentName, COUNT(*), MIN(rsvp_id), MAX(rsvp_id) FROM {TABLE} GROUP BY $segmentName "
-                "ORDER BY $segmentName LIMIT 20", "sql"),
+                "ORDER BY $segmentName LIMIT 20"),
     SampleQuery("What came last?",
-                f"SELECT rsvp_id, event_name, response, guests, mtime FROM {TABLE} ORDER BY mtime DESC LIMIT 10",
-                "sql"),
+                f"SELECT rsvp_id, event_name, response, guests, mtime FROM {TABLE} ORDER BY mtime DESC LIMIT 10"),
 )  # fmt: skip
 
 

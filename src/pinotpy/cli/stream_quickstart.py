@@ -70,7 +70,7 @@ class StreamQuickstart(Quickstart):
         answer: dict[str, Any] = {}
         while time.monotonic() < deadline:
             try:
-                answer = ask(self.broker_url, query, "sql")
+                answer = ask(self.broker_url, query)
                 if not answer["exceptions"] and is_reached(answer):
                     return answer
             except PinotError:
@@ -91,7 +91,7 @@ class StreamQuickstart(Quickstart):
         """A line a second: rows that can be queried, how many came, how old the newest row is."""
         before: int | None = None
         for _ in range(SHOWN):
-            answer = ask(self.broker_url, count, "sql")
+            answer = ask(self.broker_url, count)
             if answer["exceptions"]:
                 raise RemoteError(f"the query failed: {answer['exceptions'][0]}")
             rows = answer["resultTable"]["rows"][0][0]

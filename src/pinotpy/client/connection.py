@@ -1,7 +1,7 @@
 """Connection: queries to a cluster, through its brokers.
 
     connection = connect("http://localhost:9000")            # a controller (brokers are found there) or a broker
-    for carrier, flights in connection.execute("SELECT carrier, COUNT(*) FROM flights GROUP BY carrier", dialect="sql"):
+    for carrier, flights in connection.execute("SELECT carrier, COUNT(*) FROM flights GROUP BY carrier"):
         ...
 
 A broker that cannot be reached, or whose connection breaks, is left for another one within the same call (queries
@@ -161,7 +161,7 @@ class Connection:
         parameters: Sequence[object] | None = None,
         *,
         sql: str | None = None,
-        dialect: str = "pql",
+        dialect: str = "sql",
         options: Options | None = None,
         debug_options: Options | None = None,
         trace: bool = False,
@@ -173,10 +173,10 @@ class Connection:
         """Run a query and return its answer.
 
         Args:
-            query: the text, in `dialect` ("pql" or "sql"), or a Request.
+            query: the text, in `dialect` ("sql" or "pql"), or a Request.
             parameters: replace `?` outside of quotes and comments, quoted safely; as many as there are. None: the text
                 is sent as it is.
-            sql: the text, in SQL, instead of `query`.
+            sql: the text, in SQL whatever `dialect` says, instead of `query`.
             options: query options such as timeoutMs, preserveType.
             debug_options: such as useStarTree.
             trace: let servers tell what they did; see `trace` of the answer.
@@ -259,8 +259,8 @@ class Connection:
 
         return await asyncio.wrap_future(self.execute_async(query, parameters, **arguments))
 
-    def prepare_statement(self, query: str | Request, *, dialect: str = "pql") -> PreparedStatement:
-        """A query with `?` whose values are set one by one; they count from 1."""
+    def prepare_statement(self, query: str | Request, *, dialect: str = "sql") -> PreparedStatement:
+        """A query with `?` whose values are set one by one; they count from 1. `dialect`: "sql" or "pql"."""
         text, dialect = _text_and_dialect(query, None, dialect)
         return PreparedStatement(self, text, dialect)
 
@@ -343,7 +343,7 @@ def _text_and_dialect(query: str | Request | None, sql: str | None, dialect: str
     if isinstance(query, Request):
         return _text_and_dialect(query.query, None, query.dialect)
     if dialect not in PATHS:
-        raise UserError(f"dialect '{dialect}' is not known: expected 'pql' or 'sql'")
+        raise UserError(f"dialect '{dialect}' is not known: expected 'sql' or 'pql'")
     if not isinstance(query, str):
         raise UserError(f"expected a query's text or a Request, found {type(query).__name__}")
     return query, dialect

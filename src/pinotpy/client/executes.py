@@ -17,7 +17,7 @@ class Executes(Protocol):
         query: str,
         parameters: Sequence[object] | None = None,
         *,
-        dialect: str = "pql",
+        dialect: str = "sql",
         options: Mapping[str, str | int | bool] | None = None,
         trace: bool = False,
         timeout_s: float | None = None,

@@ -154,6 +154,7 @@ def test_contradicting_credentials_and_unreadable_files_are_refused(pinotpy: Any
         (["post-query", "--query", "x", "--user", "alice"], "--password"),
         (["post-query", "--query", "x", "--user", "a", "--password", "b", "--auth-token", "c"], "--auth-token"),
         (["post-query", "--query", "x", "--query-type", "mdx"], "mdx"),
+        (["post-query", "--query", "x", "--pql", "--query-type", "sql"], "exclude each other"),
         (["add-schema", "--schema-file", str(broken)], "broken.json"),
         (["add-schema", "--schema-file", str(tmp_path)], str(tmp_path)),
         (["upload-segment", "--segment-dir", str(tmp_path), "--table-name", "t"], "holds no segment"),
@@ -286,18 +287,32 @@ def test_post_query_prints_a_table_or_the_answer_as_it_came(pinotpy: Any, daemon
     shown = pinotpy("post-query", "--query", "SELECT COUNT(*) FROM t", *broker)
     assert shown.status == 0 and "count_star" in shown.out and "3 of 3 docs scanned" in shown.out
     assert pinotpy("post-query", "--query", "good", "--json", *broker).document == ANSWER
-    assert (
-        pinotpy(
-            "post-query", "--query", "good", "--query-type", "sql", "--query-options", "timeoutMs=5", "--trace", *broker
-        ).status
-        == 0
-    )
+    assert pinotpy("post-query", "--query", "good", "--query-options", "timeoutMs=5", "--trace", *broker).status == 0
     method, path, body = ToyDaemon.requests[-1]
     assert (method, path) == ("POST", "/query/sql") and json.loads(body) == {
         "sql": "good",
         "queryOptions": "timeoutMs=5",
         "trace": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "dialect"),
+    [
+        ((), "sql"),
+        (("--pql",), "pql"),
+        (("--query-type", "sql"), "sql"),
+        (("--query-type", "PQL"), "pql"),
+        (("--pql", "--query-type", "pql"), "pql"),
+    ],
+)
+def test_post_query_speaks_sql_unless_told_pql(
+    pinotpy: Any, daemon: int, options: tuple[str, ...], dialect: str
+) -> None:
+    broker = ("--broker-url", f"http://127.0.0.1:{daemon}")
+    assert pinotpy("post-query", "--query", "good", *options, *broker).status == 0
+    _, path, body = ToyDaemon.requests[-1]
+    assert (path, json.loads(body)) == ({"sql": "/query/sql", "pql": "/query"}[dialect], {dialect: "good"})
 
 
 def test_an_answer_with_exceptions_is_printed_and_ends_with_1(pinotpy: Any, daemon: int) -> None:

@@ -96,7 +96,7 @@ def test_the_printed_command_can_be_typed_again(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("text", "dialect"), [(FIRST_FULL_QUERY, "pql"), *((sample.text, sample.dialect) for sample in SAMPLES)]
+    ("text", "dialect"), [(FIRST_FULL_QUERY, "sql"), *((sample.text, sample.dialect) for sample in SAMPLES)]
 )
 def test_every_sample_query_means_something(text: str, dialect: str) -> None:
     statement = (parse_sql if dialect == "sql" else parse_pql)(text)
@@ -240,7 +240,11 @@ def test_the_banner_says_what_becomes_of_the_data(
     monkeypatch.setattr(quickstart.Quickstart, "controller_url", "http://127.0.0.1:1")
     monkeypatch.setattr(quickstart.Quickstart, "broker_url", "http://127.0.0.1:2")
     run.print_addresses()
-    assert said.format(folder=tmp_path) in run.console.file.getvalue()  # type: ignore[attr-defined]
+    told = run.console.file.getvalue()  # type: ignore[attr-defined]
+    assert said.format(folder=tmp_path) in told
+    for query in run.examples():
+        assert f'http://127.0.0.1:2/query/sql -d \'{{"sql": "{query}"}}\'' in told
+        compile_query(parse_sql(query), flights_schema(), QueryOptions(), null_handling=True)
 
 
 def test_a_quickstart_of_which_another_process_holds_the_folder_changes_nothing(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_broken_properties_file_says_where(tmp_path: Path) -> None:
 def test_queries_go_to_the_brokers_of_their_table() -> None:
     everybody, special = Daemon(), Daemon()
     for each in (everybody, special):
-        each.replies = {"POST /query": (200, SELECTION)}
+        each.replies = {"POST /query/sql": (200, SELECTION)}
     properties = {"brokerList": everybody.url, "brokerList.flights": f"127.0.0.1:{special.port}"}
     try:
         with Connection.from_properties(properties) as connection:
@@ -189,7 +189,7 @@ def test_queries_go_to_the_brokers_of_their_table() -> None:
         everybody.stop()
         special.stop()
     assert [
-        ["flights" in json.loads(request["body"])["pql"] for request in each.asked] for each in (everybody, special)
+        ["flights" in json.loads(request["body"])["sql"] for request in each.asked] for each in (everybody, special)
     ] == [[False], [True]]
 
 
@@ -197,7 +197,7 @@ def test_a_host_list_is_shared_out_by_chance_and_the_dead_are_left() -> None:
     dead, first, second = Daemon(), Daemon(), Daemon()
     dead.stop()
     for each in (first, second):
-        each.replies = {"POST /query": (200, SELECTION)}
+        each.replies = {"POST /query/sql": (200, SELECTION)}
     try:
         with Connection.from_host_list(*(f"127.0.0.1:{each.port}" for each in (dead, first, second))) as connection:
             for _ in range(40):
@@ -211,8 +211,8 @@ def test_a_host_list_is_shared_out_by_chance_and_the_dead_are_left() -> None:
 
 def test_a_busy_broker_is_left_for_another() -> None:
     busy, free = Daemon(), Daemon()
-    busy.replies = {"POST /query": (503, {"code": 503, "error": "shutting down"})}
-    free.replies = {"POST /query": (200, SELECTION)}
+    busy.replies = {"POST /query/sql": (503, {"code": 503, "error": "shutting down"})}
+    free.replies = {"POST /query/sql": (200, SELECTION)}
     try:
         with Connection.from_host_list(busy.url, free.url) as connection:
             for _ in range(20):
@@ -234,7 +234,7 @@ def listed(*ports: int) -> dict[str, Any]:
 def test_known_brokers_answer_while_the_controller_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brokers, "BROKERS_FRESH_S", 0.0)
     controller, broker = Daemon(), Daemon()
-    broker.replies = {"POST /query": (200, SELECTION)}
+    broker.replies = {"POST /query/sql": (200, SELECTION)}
     controller.replies = {"GET /v2/brokers": (200, listed(broker.port))}
     try:
         with connect(controller=controller.url) as connection:
@@ -258,7 +258,7 @@ def test_a_controller_that_hangs_costs_a_query_little(
         assert len(controller.asked) == 1 or release.wait(120)
         return 200, listed(broker.port)
 
-    broker.replies = {"POST /query": (200, SELECTION)}
+    broker.replies = {"POST /query/sql": (200, SELECTION)}
     controller.replies = {"GET /v2/brokers": hang_after_the_first}
     try:
         with connect(controller=controller.url, timeout_s=60) as connection:

@@ -165,10 +165,11 @@ def test_what_is_no_answer_of_a_broker_is_refused(response: object) -> None:
 def test_pql_and_sql_go_to_their_paths_with_options(daemon: Daemon) -> None:
     daemon.replies = {"POST /query": (200, SELECTION), "POST /query/sql": (200, SQL)}
     with connect(broker=daemon.url) as connection:
-        assert connection.execute("SELECT a, b FROM t").columns == ("a", "b")
-        assert connection.execute(
-            "SELECT n FROM t", dialect="sql", options={"timeoutMs": 5, "x": True}, trace=True
-        ).columns == ("n", "s")
+        assert connection.execute("SELECT a, b FROM t", dialect="pql").columns == ("a", "b")
+        assert connection.execute("SELECT n FROM t", options={"timeoutMs": 5, "x": True}, trace=True).columns == (
+            "n",
+            "s",
+        )
         with pytest.raises(UserError, match="dialect"):
             connection.execute("SELECT 1", dialect="mdx")
     assert [request["path"] for request in daemon.asked] == ["/query", "/query/sql"]
@@ -211,7 +212,7 @@ def test_exceptions_are_raised_as_the_error_of_their_code_with_the_answer_inside
 
 
 def test_an_exception_without_rows_is_raised_even_if_partial_answers_are_wanted(daemon: Daemon) -> None:
-    daemon.replies = {"POST /query": (200, {"exceptions": [{"errorCode": 150, "message": "why"}]})}
+    daemon.replies = {"POST /query/sql": (200, {"exceptions": [{"errorCode": 150, "message": "why"}]})}
     with connect(broker=daemon.url) as connection, pytest.raises(ParseError):
         connection.execute("SELECT", allow_partial=True)
 
@@ -228,13 +229,13 @@ def test_an_exception_without_rows_is_raised_even_if_partial_answers_are_wanted(
     ],
 )
 def test_http_errors_have_their_class_and_the_daemons_words(daemon: Daemon, status: int, kind: type[Exception]) -> None:
-    daemon.replies = {"POST /query": (status, {"code": status, "error": "the reason"})}
+    daemon.replies = {"POST /query/sql": (status, {"code": status, "error": "the reason"})}
     with connect(broker=daemon.url) as connection, pytest.raises(kind, match="the reason"):
         connection.execute("SELECT 1 FROM t")
 
 
 def test_an_answer_that_is_not_json_is_refused(daemon: Daemon) -> None:
-    daemon.replies = {"POST /query": (200, b"<html>hello</html>")}
+    daemon.replies = {"POST /query/sql": (200, b"<html>hello</html>")}
     with connect(broker=daemon.url) as connection, pytest.raises(RemoteError, match="expected JSON"):
         connection.execute("SELECT 1 FROM t")
 
@@ -246,7 +247,7 @@ def test_a_slow_broker_is_given_up_when_the_time_is_up(daemon: Daemon) -> None:
         release.wait(60)
         return 200, SQL
 
-    daemon.replies = {"POST /query": slow}
+    daemon.replies = {"POST /query/sql": slow}
     with connect(broker=daemon.url) as connection, pytest.raises(ServerNotRespondingError):
         connection.execute("SELECT 1 FROM t", timeout_s=1.0)
     release.set()
@@ -258,7 +259,7 @@ def test_a_slow_broker_is_given_up_when_the_time_is_up(daemon: Daemon) -> None:
 
 def test_brokers_are_found_through_the_controller_once(daemon: Daemon) -> None:
     broker = Daemon()
-    broker.replies = {"POST /query": (200, SELECTION)}
+    broker.replies = {"POST /query/sql": (200, SELECTION)}
     daemon.replies = {"GET /v2/brokers": (200, brokers(broker.port)), "GET /tables": (200, {"tables": ["flights"]})}
     try:
         with connect(daemon.url) as connection:
@@ -272,19 +273,19 @@ def test_brokers_are_found_through_the_controller_once(daemon: Daemon) -> None:
 
 
 def test_a_broker_url_is_recognised(daemon: Daemon) -> None:
-    daemon.replies = {"POST /query": (200, SELECTION)}
+    daemon.replies = {"POST /query/sql": (200, SELECTION)}
     with connect(daemon.url) as connection:
         for _ in range(2):
             connection.execute("SELECT a FROM flights")
         with pytest.raises(UserError, match="brokers only"):
             connection.controller()
-    assert [request["path"] for request in daemon.asked] == ["/v2/brokers", "/query", "/query"]
+    assert [request["path"] for request in daemon.asked] == ["/v2/brokers", "/query/sql", "/query/sql"]
 
 
 def test_a_dead_broker_is_left_for_a_living_one(daemon: Daemon) -> None:
     dead, alive = Daemon(), Daemon()
     dead.stop()
-    alive.replies = {"POST /query": (200, SELECTION)}
+    alive.replies = {"POST /query/sql": (200, SELECTION)}
     daemon.replies = {"GET /v2/brokers": (200, brokers(dead.port, alive.port))}
     try:
         with connect(controller=daemon.url) as connection:
@@ -298,7 +299,7 @@ def test_a_dead_broker_is_left_for_a_living_one(daemon: Daemon) -> None:
 def test_a_broker_that_moved_is_found_within_the_same_query(daemon: Daemon) -> None:
     dead, alive = Daemon(), Daemon()
     dead.stop()
-    alive.replies = {"POST /query": (200, SELECTION)}
+    alive.replies = {"POST /query/sql": (200, SELECTION)}
     listed = iter([dead.port, alive.port])
     daemon.replies = {"GET /v2/brokers": lambda request: (200, brokers(next(listed)))}
     try:
@@ -343,7 +344,7 @@ def test_connect_wants_exactly_one_address() -> None:
     ],
 )
 def test_credentials_are_sent(daemon: Daemon, auth: Any, header: str | None) -> None:
-    daemon.replies = {"POST /query": (200, SELECTION)}
+    daemon.replies = {"POST /query/sql": (200, SELECTION)}
     with connect(broker=daemon.url, auth=auth) as connection:
         connection.execute("SELECT a FROM t")
     assert daemon.asked[0]["headers"].get("Authorization") == header
@@ -381,7 +382,7 @@ def test_tls_trusts_the_given_ca_only(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "daemon.pem", tmp_path / "daemon_key.pem")
     daemon = Daemon(context)
-    daemon.replies = {"POST /query": (200, SELECTION)}
+    daemon.replies = {"POST /query/sql": (200, SELECTION)}
     try:
         with connect(broker=daemon.url, ca=tmp_path / "daemon.pem") as connection:
             assert len(connection.execute("SELECT a FROM t")) == 2
@@ -442,11 +443,11 @@ def test_a_wrong_number_of_parameters_is_refused_before_anything_is_sent(
 
 
 def test_a_text_without_parameters_is_sent_as_it_is(daemon: Daemon) -> None:
-    daemon.replies = {"POST /query": (200, SELECTION)}
+    daemon.replies = {"POST /query/sql": (200, SELECTION)}
     with connect(broker=daemon.url) as connection:
         connection.execute("SELECT '?' FROM t WHERE a = ?")
         connection.execute("SELECT '?' FROM t /* ? */", [])
-    assert [body_of(request)["pql"] for request in daemon.asked] == [
+    assert [body_of(request)["sql"] for request in daemon.asked] == [
         "SELECT '?' FROM t WHERE a = ?",
         "SELECT '?' FROM t /* ? */",
     ]

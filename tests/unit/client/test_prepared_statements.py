@@ -16,7 +16,7 @@ from fake_daemon import Daemon
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinotpy.client import Connection, PreparedStatement, Request
+from pinotpy.client import Connection, PreparedStatement
 from pinotpy.client.parameters import bind, literal, split_at_places
 from pinotpy.errors import UserError
 from pinotpy.pql.ast import Dialect
@@ -207,13 +207,13 @@ def test_a_statement_runs_now_or_on_a_thread_with_the_values_it_had() -> None:
     daemon.replies = {"POST /query": (200, ANSWER), "POST /query/sql": (200, ANSWER)}
     try:
         with Connection.from_host_list(daemon.url) as connection:
-            made = connection.prepare_statement("select count(*) from t where a = ?")
+            made = connection.prepare_statement("select count(*) from t where a = ?", dialect="pql")
             made.set_string(1, "x")
             assert made.execute().result_set(0).get_int(0) == 1
             future = made.execute_async(timeout_s=60)
             made.set_string(1, "y")
             assert future.result(60).result_set_count == 1
-            sql = connection.prepare_statement(Request("sql", "select count(*) from t where a = ?"))
+            sql = connection.prepare_statement("select count(*) from t where a = ?")
             sql.set(1, None)
             sql.execute()
     finally:

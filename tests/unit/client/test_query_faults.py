@@ -85,10 +85,10 @@ class RawBroker:
 # --- what is sent --------------------------------------------------------------------------------------------------
 
 
-def test_a_query_is_pql_unless_it_says_sql(daemon: Daemon) -> None:
+def test_a_query_is_sql_unless_it_says_pql(daemon: Daemon) -> None:
     with connect(broker=daemon.url) as connection:
         connection.execute("q1")
-        connection.execute(sql="q2")
+        connection.execute(sql="q2", dialect="pql")
         connection.execute(Request("sql", "q3 ?"), [None])
         connection.execute(
             Request("pql", "q4"),
@@ -96,6 +96,10 @@ def test_a_query_is_pql_unless_it_says_sql(daemon: Daemon) -> None:
             debug_options={"useStarTree": False},
             trace=True,
         )
+        connection.execute_async("q5").result(60)
+        connection.prepare_statement("q6").execute()
+        connection.execute("q7", dialect="pql")
+        connection.prepare_statement("q8", dialect="pql").execute()
         for arguments, words in (
             ((), "one query"),
             (("q", "sql"), "one query"),
@@ -105,7 +109,7 @@ def test_a_query_is_pql_unless_it_says_sql(daemon: Daemon) -> None:
             with pytest.raises(UserError, match=words):
                 connection.execute(*arguments[:1], **({"sql": "q"} if len(arguments) > 1 else {}))
     assert [(request["path"], json.loads(request["body"])) for request in daemon.asked] == [
-        ("/query", {"pql": "q1"}),
+        ("/query/sql", {"sql": "q1"}),
         ("/query/sql", {"sql": "q2"}),
         ("/query/sql", {"sql": "q3 NULL"}),
         (
@@ -117,6 +121,10 @@ def test_a_query_is_pql_unless_it_says_sql(daemon: Daemon) -> None:
                 "trace": True,
             },
         ),
+        ("/query/sql", {"sql": "q5"}),
+        ("/query/sql", {"sql": "q6"}),
+        ("/query", {"pql": "q7"}),
+        ("/query", {"pql": "q8"}),
     ]
 
 
@@ -140,7 +148,7 @@ def test_limits_that_cannot_be_are_refused(daemon: Daemon) -> None:
 
 
 def test_exceptions_are_given_back_if_that_is_wanted(daemon: Daemon) -> None:
-    daemon.replies["POST /query"] = (200, FAILED)
+    daemon.replies["POST /query/sql"] = (200, FAILED)
     with connect(broker=daemon.url) as connection:
         with pytest.raises(ParseError, match="why") as caught:
             connection.execute("q")
@@ -160,11 +168,11 @@ def test_exceptions_are_given_back_if_that_is_wanted(daemon: Daemon) -> None:
 
 def test_redirects_are_refused_since_credentials_would_follow(daemon: Daemon) -> None:
     other = Daemon()
-    daemon.replies["POST /query"] = (307, b"", {"location": f"{other.url}/query"})
+    daemon.replies["POST /query/sql"] = (307, b"", {"location": f"{other.url}/query"})
     try:
         with (
             connect(broker=daemon.url, auth="secret") as connection,
-            pytest.raises(RemoteError, match=f"{daemon.url}/query' redirects to '{other.url}"),
+            pytest.raises(RemoteError, match=f"{daemon.url}/query/sql' redirects to '{other.url}"),
         ):
             connection.execute("q")
     finally:
@@ -174,7 +182,7 @@ def test_redirects_are_refused_since_credentials_would_follow(daemon: Daemon) ->
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[1]", b"null", b'{"selectionResults": 5}', b"\xff\xfe"])
 def test_what_is_no_answer_of_a_broker_is_said(daemon: Daemon, body: bytes) -> None:
-    daemon.replies["POST /query"] = (200, body)
+    daemon.replies["POST /query/sql"] = (200, body)
     with (
         connect(broker=daemon.url) as connection,
         pytest.raises(RemoteError, match=r"expected JSON from 'http|expected a broker's answer|cannot be read"),
@@ -184,10 +192,10 @@ def test_what_is_no_answer_of_a_broker_is_said(daemon: Daemon, body: bytes) -> N
 
 
 def test_an_error_without_words_names_the_broker(daemon: Daemon) -> None:
-    daemon.replies["POST /query"] = (502, b"")
+    daemon.replies["POST /query/sql"] = (502, b"")
     with (
         connect(broker=daemon.url) as connection,
-        pytest.raises(RemoteError, match=f"{daemon.url}/query' answered HTTP 502"),
+        pytest.raises(RemoteError, match=f"{daemon.url}/query/sql' answered HTTP 502"),
     ):
         connection.execute("q")
 
@@ -195,7 +203,9 @@ def test_an_error_without_words_names_the_broker(daemon: Daemon) -> None:
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_answer_over_the_limit_is_given_up_while_it_arrives(daemon: Daemon, packed: bool) -> None:
     big = json.dumps({"selectionResults": {"columns": ["a"], "results": [["x" * 100]] * 1000}}).encode()
-    daemon.replies["POST /query"] = (200, gzip.compress(big), {"content-encoding": "gzip"}) if packed else (200, big)
+    daemon.replies["POST /query/sql"] = (
+        (200, gzip.compress(big), {"content-encoding": "gzip"}) if packed else (200, big)
+    )
     with connect(broker=daemon.url, answer_bytes_max=len(big)) as connection:
         assert len(connection.execute("q")) == 1000
     with (
@@ -247,7 +257,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again_and_then_given_up() -> Non
 
 
 def test_an_answer_in_a_packing_that_is_none_is_refused(daemon: Daemon) -> None:
-    daemon.replies["POST /query"] = (200, b"not gzip", {"content-encoding": "gzip"})
+    daemon.replies["POST /query/sql"] = (200, b"not gzip", {"content-encoding": "gzip"})
     with connect(broker=daemon.url) as connection, pytest.raises(RemoteError, match="packed in a way"):
         connection.execute("q")
 
@@ -264,7 +274,7 @@ def test_queries_run_on_threads_and_in_event_loops(daemon: Daemon) -> None:
         futures = [connection.execute_async("q ?", [number]) for number in range(10)]
         assert [len(future.result(60)) for future in futures] == [1] * 10
         assert asyncio.run(several()) == [1] * 5
-        daemon.replies["POST /query"] = (200, FAILED)
+        daemon.replies["POST /query/sql"] = (200, FAILED)
         assert isinstance(connection.execute_async("q").exception(60), ParseError)
     with pytest.raises(UserError, match="closed"):
         connection.execute_async("q")
@@ -277,7 +287,7 @@ def test_what_waits_is_bounded_and_cancelled_at_the_end(daemon: Daemon) -> None:
         assert release.wait(60)
         return 200, SELECTION
 
-    daemon.replies["POST /query"] = slow
+    daemon.replies["POST /query/sql"] = slow
     with connect(broker=daemon.url, async_threads_max=1, async_waiting_max=2) as connection:
         running, *waiting = [connection.execute_async("q") for _ in range(3)]
         with pytest.raises(OutOfCapacityError, match=r"3 queries run or wait already: .* async_waiting_max"):

@@ -16,8 +16,9 @@ NAME = "post-query"
 
 
 def run(
-    query: Annotated[str, typer.Option("--query", help="the text; - reads it from standard input")],
-    query_type: Annotated[str, typer.Option("--query-type", help="pql or sql")] = "pql",
+    query: Annotated[str, typer.Option("--query", help="the text, in SQL; - reads it from standard input")],
+    pql: Annotated[bool, typer.Option("--pql", help="the text is PQL")] = False,
+    query_type: Annotated[str | None, typer.Option("--query-type", help="sql or pql, instead of --pql")] = None,
     query_options: Annotated[
         str, typer.Option("--query-options", help="options like 'timeoutMs=1000;trace=true'")
     ] = "",
@@ -39,20 +40,21 @@ def run(
 ) -> None:
     from pinotpy.cli.asking import ask, ask_for_rows
 
+    dialect = _dialect(query_type, pql=pql)
     text = sys.stdin.read() if query == "-" else query
     access = options.access(user, password, auth_token, tls_ca_file)
     if output is not None:
         from pinotpy.cli.result_files import format_of, write_result
 
         result_format = format_of(output, file_format)
-        group = ask_for_rows(broker_url, text, query_type, access, query_options=query_options, timeout_s=timeout_s)
+        group = ask_for_rows(broker_url, text, dialect, access, query_options=query_options, timeout_s=timeout_s)
         typer.echo(f"{write_result(group, output, result_format):,} rows written to {output}")
         for reason in group.reasons:
             typer.echo(f"{group.exactness}: {reason}", err=True)
         return
     if file_format is not None:
         raise UserError("--format needs --output: it is the format of that file")
-    answer = ask(broker_url, text, query_type, access, query_options=query_options, trace=trace, timeout_s=timeout_s)
+    answer = ask(broker_url, text, dialect, access, query_options=query_options, trace=trace, timeout_s=timeout_s)
     if as_json:
         typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     else:
@@ -61,3 +63,12 @@ def run(
         print_answer(answer_console(), answer)
     if answer.get("exceptions"):
         raise typer.Exit(1)
+
+
+def _dialect(query_type: str | None, *, pql: bool) -> str:
+    """Of the text; which names there are is known where it is sent."""
+    if query_type is None:
+        return "pql" if pql else "sql"
+    if pql and query_type.lower() != "pql":
+        raise UserError(f"--pql and --query-type {query_type} exclude each other: one of them is enough")
+    return query_type

@@ -20,7 +20,7 @@ def print_banner(
     """`tables`: names of those that are there. Commands stand outside the frame and unwrapped, to be copied."""
     controller, broker = state.daemons["controller"].url, state.daemons["broker"].url
     places = (
-        f"query page   {controller}/query\nREST, docs   {controller}/docs\nbroker       {broker}/query\n"
+        f"query page   {controller}/query\nREST, docs   {controller}/docs\nbroker       {broker}/query/sql\n"
         f"data, logs   {folder.path}"
     )
     console.print(Panel.fit(escape(places), title="the cluster is up"), soft_wrap=True)
@@ -45,11 +45,9 @@ def print_banner(
         option = "" if broker == DEFAULT_BROKER else f" --broker-url {broker}"
         _print_commands(console, [f'{command} post-query{option} --query "SELECT COUNT(*) FROM {tables[0]}"'])
     else:
-        console.print("It has no tables yet. To create one:")
+        console.print("It has no tables yet. To make one of a file (CSV, JSON, Parquet, Avro, ORC):")
         option = "" if controller == DEFAULT_CONTROLLER else f" --controller-url {controller}"
-        _print_commands(
-            console, [f"{command} add-table{option} --schema-file SCHEMA.json --table-config-file TABLE.json"]
-        )
+        _print_commands(console, [f"{command} load{option} FILE"])
 
 
 def data_dir_option(folder: DataFolder) -> str:

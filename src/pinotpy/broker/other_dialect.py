@@ -1,0 +1,91 @@
+"""Whether a text that one dialect refuses would have been right in the other one, and the sentence that says so.
+
+A text is right in a dialect if it parses there and, where its table is known, compiles against that table's schema.
+Only refusals come here. What the look costs is bounded, as it is done on the event loop.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+from pinotpy.broker.parts import BrokerLimits
+from pinotpy.clock import Clock
+from pinotpy.config.schema import Schema
+from pinotpy.errors import InvalidQueryError, ParseError, PinotError, QueryExecutionError
+from pinotpy.functions.constants_budget import ConstantsBudget, ConstantsBudgetError, spending
+from pinotpy.pql.ast import Dialect
+from pinotpy.pql.parser import parse_pql, parse_sql
+from pinotpy.query.compile.constants import compile_without_table
+from pinotpy.query.compile.statement import compile_query
+from pinotpy.query.model.context import QueryOptions
+
+TEXT_CHARACTERS_MAX: Final = 8 << 10
+CONSTANTS_BYTES_MAX: Final = 64 << 10
+TIME_MAX_MS: Final = 50
+
+READS_AS_SQL: Final = 'This reads as SQL: send it to POST /query/sql as {"sql": …}'
+READS_AS_PQL: Final = (
+    'This reads as PQL: send it to POST /query as {"pql": …}, with post-query --pql, or with dialect="pql" of the '
+    "Python client"
+)
+
+
+def other_dialect_hint(
+    error: PinotError, text: str, dialect: Dialect, schema: Schema | None, limits: BrokerLimits, clock: Clock
+) -> str:
+    """The line to add to the message of a refusal, its line break first; empty if the other dialect refuses the text
+    too, if the text is not what was refused, if the table would have to tell and is not known, or if finding out takes
+    too long. Raises nothing.
+
+    Args:
+        error: why `text` was refused, before any server was asked.
+        schema: of the table that the text names; None if that was not looked up.
+    """
+    is_about_text = isinstance(error, ParseError | InvalidQueryError | QueryExecutionError)
+    if not is_about_text or isinstance(error, ConstantsBudgetError) or len(text) > TEXT_CHARACTERS_MAX:
+        return ""
+    other = Dialect.SQL if dialect is Dialect.PQL else Dialect.PQL
+    budget = ConstantsBudget(CONSTANTS_BYTES_MAX, TIME_MAX_MS, clock)
+    try:
+        with spending(budget):
+            # Options beside the text, too, end in a refusal; then the text alone is right here.
+            if _takes(text, dialect, schema, limits, budget) is not False:
+                return ""
+            if _takes(text, other, schema, limits, budget) is False:
+                return ""
+    except ConstantsBudgetError:
+        return ""
+    return "\n" + (READS_AS_SQL if other is Dialect.SQL else READS_AS_PQL)
+
+
+def _takes(
+    text: str, dialect: Dialect, schema: Schema | None, limits: BrokerLimits, budget: ConstantsBudget
+) -> bool | None:
+    """Whether the text is right in the dialect; None if it parses, and its table is not known. Raises
+    ConstantsBudgetError.
+    """
+    check = functools.partial(budget.expect, 0)
+    try:
+        statement = parse_pql(text) if dialect is Dialect.PQL else parse_sql(text)
+        if not statement.table:
+            # SELECT a: names of columns without a table parse, but mean nothing.
+            compile_without_table(statement, QueryOptions(), check)
+        elif schema is None:
+            return None
+        else:
+            compile_query(
+                statement,
+                schema,
+                QueryOptions(),
+                null_handling=limits.null_handling,
+                case_insensitive=limits.case_insensitive and dialect is Dialect.SQL,
+                response_rows_max=limits.response_rows_max,
+                limit_override=limits.limit_override,
+                check=check,
+            )
+    except ConstantsBudgetError:
+        raise
+    except (PinotError, RecursionError):
+        return False
+    return True
