@@ -88,9 +88,7 @@ async def _answer(
     number = next(broker.numbers)
     memory = QueryMemory(broker.memory, f"{broker.broker_id}_{number}", broker.limits.memory_max_bytes, broker.large)
     try:
-        run = await _run(
-            broker, question, rights, number, memory, entry, wants_arrow=wants_arrow and analyzed is None
-        )
+        run = await _run(broker, question, rights, number, memory, entry, wants_arrow=wants_arrow and analyzed is None)
         if analyzed is not None and not run.envelope.exceptions:
             run.envelope.explanation = with_measurements(analyzed, run.envelope, run.laps, entry)
             run.result = run.shown = None

@@ -22,8 +22,17 @@ CANCELLED: Final = "CANCELLED"
 class LogEntry:
     """Filled while the query is answered; `close` adds it to the log. Of EXPLAIN ANALYZE the last run counts."""
 
-    __slots__ = ("_broker", "_client", "_num_rows", "_question", "_response_bytes", "_start_ms", "_start_ns", "_took_ms",
-                 "envelope")  # fmt: skip
+    __slots__ = (
+        "_broker",
+        "_client",
+        "_num_rows",
+        "_question",
+        "_response_bytes",
+        "_start_ms",
+        "_start_ns",
+        "_took_ms",
+        "envelope",
+    )
 
     def __init__(self, broker: Broker, question: Question, client: str) -> None:
         self._broker = broker

@@ -1,7 +1,7 @@
 """The queries that a broker answered: the last ones in memory (system.queries), all of them in a file if one is set.
 
-A query costs the event loop one record and one place in a queue. A thread of its own masks, writes and rotates; where it
-cannot keep up, or the disk is full, records are dropped, counted (`queryLogDropped`) and named in the file itself.
+A query costs the event loop one record and one place in a queue. A thread of its own masks, writes and rotates; where
+it cannot keep up, or the disk is full, records are dropped, counted (`queryLogDropped`) and named in the file itself.
 """
 
 from __future__ import annotations

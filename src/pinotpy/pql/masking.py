@@ -1,7 +1,7 @@
 """A query text without its literals: what logs may show where values are private.
 
-Every literal becomes `?` (a list of literals becomes `(?)`), comments go, and all else stays as it is written: keywords,
-names of tables, columns and functions. Quoted names are names, whatever somebody meant by them.
+Every literal becomes `?` (a list of literals becomes `(?)`), comments go, and all else stays as it is written:
+keywords, names of tables, columns and functions. Quoted names are names, whatever somebody meant by them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _SCHEMA_KEY: Final = b"pinotpy.schema"
 
 
 def encode_given_rows(schema: Schema, batch: pa.RecordBatch) -> bytes:
-    """The bytes of `batch`, whose columns are in storage form (`DataType.arrow`, null = no value), with their schema."""
+    """The bytes of `batch`, whose columns are in storage form (`DataType.arrow`, null = no value), with the schema."""
     batch = batch.replace_schema_metadata({_SCHEMA_KEY: orjson.dumps(schema.to_json_dict())})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:

@@ -64,8 +64,8 @@ class SystemTables:
         servers = _servers(known.view)
         if not servers:
             raise ServerUnreachableError(
-                f"no server is alive that could run a query on '{table.name}': servers run the queries on system tables, "
-                "too; the controller lists tables and instances without them (GET /tables, GET /instances)"
+                f"no server is alive that could run a query on '{table.name}': servers run those on system tables; "
+                "the controller lists tables and instances without them (GET /tables, GET /instances)"
             )
         rows = encode_given_rows(table.schema, table.batch(known, viewer))
         if len(rows) > ROWS_MAX_BYTES:
