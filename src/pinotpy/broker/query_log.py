@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -34,9 +34,8 @@ STOP_TIMEOUT_S: Final = 5.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class QueryRecord:
-    """One answered query. Times in ms; `start_ms` since the epoch.
+class QueryRecord(NamedTuple):
+    """One answered query; a tuple, since every query makes one (1 instead of 5 µs). Times in ms; `start_ms` since the epoch.
 
     text: as it came, cut to what may be shown of it at most. tables: true names, without type, that were found and
     allowed. response_bytes: of JSON its length, of Arrow the size of the columns. status: OK, PARTIAL (rows and

@@ -70,6 +70,8 @@ def without_analyze(text: str) -> str | None:
     Raises:
         ParseError: the text holds characters that begin no word or sign.
     """
+    if "explain" not in text[:_ANALYZE_WITHIN_CHARACTERS].lower():
+        return None  # asked of every query: a tenth of the time of the expression
     found = _ANALYZE.search(text, 0, _ANALYZE_WITHIN_CHARACTERS)
     if found is None:
         return None

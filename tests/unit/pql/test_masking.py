@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.masking import UNREADABLE, masked
 
-
 LONG_LIST = ", ".join(map(str, range(70)))
 
 
