@@ -35,7 +35,8 @@ log = logging.getLogger(__name__)
 
 
 class QueryRecord(NamedTuple):
-    """One answered query; a tuple, since every query makes one (1 instead of 5 µs). Times in ms; `start_ms` since the epoch.
+    """One answered query; a tuple, since every query makes one (1 instead of 5 µs). Times in ms; `start_ms` since the
+    epoch.
 
     text: as it came, cut to what may be shown of it at most. tables: true names, without type, that were found and
     allowed. response_bytes: of JSON its length, of Arrow the size of the columns. status: OK, PARTIAL (rows and

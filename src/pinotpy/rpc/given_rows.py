@@ -23,7 +23,8 @@ def encode_given_rows(schema: Schema, batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 def decode_given_rows(content: bytes) -> tuple[Schema, list[pa.RecordBatch]]:
