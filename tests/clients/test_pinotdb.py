@@ -141,7 +141,7 @@ def test_options_reach_the_query(cursor: Any) -> None:
         ("SELECT nosuch FROM trips", 710, "nosuch"),
         ("SELECT COUNT(*) FROM no_such_table", 190, "TableDoesNotExistError"),
         ("SELECT tripId FROM trips WHERE tripId = 'x'", 700, "x"),
-        ("SHOW TABLES", 150, "only SELECT"),
+        ("SHOW DATABASES", 150, "TABLES or COLUMNS FROM"),
     ],
 )
 def test_errors_are_raised_with_code_and_message(cursor: Any, query: str, code: int, words: str) -> None:
@@ -151,6 +151,15 @@ def test_errors_are_raised_with_code_and_message(cursor: Any, query: str, code: 
     # The same cursor answers the next question.
     cursor.execute("SELECT COUNT(*) FROM trips")
     assert cursor.fetchone() == [NUM_TRIPS]
+
+
+def test_tables_and_columns_are_listed_in_sql(cursor: Any) -> None:
+    cursor.execute("SHOW TABLES")
+    assert ["trips"] in cursor.fetchall()
+    cursor.execute("SELECT docs, segments FROM system.tables WHERE table_name = 'trips'")
+    assert cursor.fetchall() == [[NUM_TRIPS, 2]]
+    cursor.execute("SELECT status FROM system.queries WHERE query LIKE 'SHOW TABLE_' AND num_rows > 0 LIMIT 1")
+    assert cursor.fetchall() == [["OK"]]
 
 
 def test_a_wrong_path_is_an_error(trips_cluster: LiveCluster) -> None:

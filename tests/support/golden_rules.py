@@ -192,6 +192,9 @@ SQL_RULES: dict[str, Rule] = {
     "order-by-counters": lambda text, theirs, ours: _only_counters_differ(
         "ORDER BY", text, theirs, ours, check_order=True
     ),
+    "catalog-statements": lambda text, theirs, ours: (
+        codes(theirs) == [150] and text.startswith(("SHOW TABLES", "DESCRIBE ")) and not codes(ours)
+    ),
     "unary-sign": lambda text, theirs, ours: (
         codes(theirs) == [700] and re.search(r"[-+] ?[(a-zA-Z]", text) is not None and not codes(ours)
     ),

@@ -20,10 +20,15 @@ from pinotpy.broker.gathering import read_answer
 from pinotpy.broker.handler import Broker, BrokerLimits, Question, answer_query
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.parts import EVERY_TABLE
+from pinotpy.broker.query_log import QueryLog
 from pinotpy.broker.routing.table_routing import TableRouting
+from pinotpy.broker.system.tables import SystemTables
 from pinotpy.client.arrow_answers import parse_arrow
 from pinotpy.client.result import ResultSetGroup, parse_response
 from pinotpy.clock import SystemClock
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.spectator import ClusterView
+from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, LiveInstance
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import TableNotFoundError
@@ -79,6 +84,7 @@ class InProcessCluster:
         registry: type[SegmentRegistry] = SegmentRegistry,
         server_memory: ProcessBudget | None = None,
         null_handling: bool = True,
+        query_log: QueryLog | None = None,
     ) -> None:
         self.directory = directory
         self.catalog = _DictCatalog()
@@ -97,6 +103,7 @@ class InProcessCluster:
             for name, registry in self.registries.items()
         }
         self._sender = TemplateSender(self._call)
+        log = QueryLog() if query_log is None else query_log
         self.broker = Broker(
             broker_id="Broker_test_1",
             catalog=self.catalog,
@@ -104,6 +111,37 @@ class InProcessCluster:
             limits=BrokerLimits(timeout_ms=600_000, hedge_after_ms=600_000, null_handling=null_handling),
             clock=CLOCK,
             metrics=BrokerMetrics(Metrics("broker", BROKER_METRICS)),
+            log=log,
+            system=SystemTables(self.view, log),
+        )
+
+    def view(self) -> ClusterView:
+        """The tables as ZooKeeper would show them; a new one each time."""
+        ideal, records, configs, schemas = {}, {}, {}, {}
+        for raw, target in self.catalog.targets.items():
+            schemas[raw] = target.schema.to_json_dict()
+            for half in target.halves:
+                name = half.routing.table
+                states = {segment: dict.fromkeys(on, "ONLINE") for segment, on in half.routing.replicas.items()}
+                ideal[name] = IdealState(name, states, {"REPLICAS": "1"})
+                configs[name] = {"tableName": name}
+                records[name] = {
+                    segment: SegmentZkMetadata(
+                        segment, name, 1, self.registries[on[0]].num_docs(name, [segment]), 1_700_000_000_000
+                    )
+                    for segment, on in half.routing.replicas.items()
+                }
+        features = {"queryFeatures": str(FEATURES_SUPPORTED)}
+        return ClusterView(
+            external_views={name: ExternalView(name, state.partitions) for name, state in ideal.items()},
+            ideal_states=ideal,
+            live_instances={server: LiveInstance(server, "1", version="test") for server in self.registries},
+            instance_configs={
+                server: InstanceConfig(server, "test", 1, simple_fields=features) for server in self.registries
+            },
+            table_configs=configs,
+            schemas=schemas,
+            segments=records,
         )
 
     def add_table(

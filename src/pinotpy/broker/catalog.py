@@ -50,6 +50,7 @@ class Target:
     timeout_ms: the time of a query that asks for no other (query.timeoutMs; of two halves the lesser); None: the
         broker's.
     null_handling: query.enableNullHandling of each half's table config, None where it says nothing.
+    given_rows: of a system table its rows (rpc/given_rows.py), which servers are sent with the query.
     boundary: of a hybrid table. fault: why its halves may answer for the same rows; empty if they cannot.
     """
 
@@ -60,6 +61,7 @@ class Target:
     boundary: TimeBoundary | None = None
     fault: str = ""
     null_handling: tuple[bool | None, ...] = ()
+    given_rows: bytes = b""
 
 
 class Catalog(Protocol):

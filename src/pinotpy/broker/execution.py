@@ -94,7 +94,8 @@ async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps
     envelope.warnings += null_warnings(context, gathered.partials)
     if context.options.trace:
         servers = len(gathered.asked | gathered.responded | gathered.unreachable)
-        laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
+        rows, num_bytes = (sum(getattr(p, of) for _, p in gathered.partials) for of in ("num_rows", "num_bytes"))
+        laps.lap("SCATTER", servers=servers, rowsOut=rows, bytesIn=num_bytes)
     if not is_last:
         _check_memory(gathered)
     check_size(context.options, gathered)

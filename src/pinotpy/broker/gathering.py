@@ -56,7 +56,7 @@ async def gather(
     now_ms = broker.clock.now_ms()
     hedge_after_s = broker.limits.hedge_after_ms / 1000
     flags = FLAG_COMPACT_ROWS | (FLAG_TRACE if context.options.trace else 0)
-    asking = _Asking(broker, number, deadline_ns, flags, memory)
+    asking = _Asking(broker, number, deadline_ns, flags, memory, target.given_rows)
 
     async def ask_half(half: Half) -> Gathered:
         if len(context.output) > INLINE_COLUMNS_MAX:
@@ -86,17 +86,22 @@ async def gather(
 
 
 class _Asking:
-    """What the calls of one query share: its number, its time, the servers that were asked, its memory."""
+    """What the calls of one query share: its number, its time, the servers that were asked, its memory, the rows that
+    it brings.
+    """
 
-    __slots__ = ("_asked", "_broker", "_deadline_ns", "_flags", "_memory", "_number")
+    __slots__ = ("_asked", "_broker", "_deadline_ns", "_flags", "_given_rows", "_memory", "_number")
 
-    def __init__(self, broker: Broker, number: int, deadline_ns: int, flags: int, memory: QueryMemory) -> None:
+    def __init__(
+        self, broker: Broker, number: int, deadline_ns: int, flags: int, memory: QueryMemory, given_rows: bytes
+    ) -> None:
         self._broker = broker
         self._number = number
         self._deadline_ns = deadline_ns
         self._flags = flags
         self._asked: set[str] = set()
         self._memory = memory
+        self._given_rows = given_rows
 
     def time_is_up(self) -> bool:
         return self._broker.clock.monotonic_ns() >= self._deadline_ns
@@ -129,6 +134,7 @@ class _Asking:
             0,
             half.literals,
             half.routing.num_consuming(segments),
+            self._given_rows,
         )
         try:
             partial = await broker.send(server, request, timeout_s + LAST_WORD_S)

@@ -10,14 +10,16 @@ import asyncio
 import functools
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from pinotpy.broker.analyze import analyzed_question, with_measurements
 from pinotpy.broker.answer_warnings import limit_warnings, option_warnings
-from pinotpy.broker.catalog import Target
 from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
 from pinotpy.broker.execution import INLINE_RESULT_CELLS_MAX, Execution, execute_query, num_cells
+from pinotpy.broker.log_entry import LogEntry
 from pinotpy.broker.null_mode import null_mode
 from pinotpy.broker.other_dialect import other_dialect_hint
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer, TableRights
@@ -25,19 +27,13 @@ from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
 from pinotpy.broker.query_memory import QueryMemory
 from pinotpy.broker.reducing import written_too_late
 from pinotpy.broker.rows_of_streams import name_boundary
+from pinotpy.broker.tables_asked import catalog_question, table_asked
 from pinotpy.broker.time_limit import TimeLimit, time_limit
-from pinotpy.errors import (
-    AccessDeniedError,
-    PinotError,
-    QueryTimeoutError,
-    ServerNotRespondingError,
-    TableNotFoundError,
-)
-from pinotpy.names import raw_table_name
+from pinotpy.errors import PinotError, QueryTimeoutError, ServerNotRespondingError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.deadline import Check
-from pinotpy.query.result.explained_answer import explain_constants
+from pinotpy.query.result.explained_answer import Explanation, explain_constants
 from pinotpy.query.result.partial import QueryException
 from pinotpy.query.result.reduced import ReducedResult
 from pinotpy.query.result.response import arrow
@@ -63,18 +59,71 @@ async def answer_query(
         rights: asked of the table's true name before anything else about the table is looked up, so that a refusal does
             not tell whether it exists.
     """
+    entry = LogEntry(broker, question, rights.client)
+    try:
+        plain = analyzed_question(question)
+        if plain is None:
+            return await _answer(broker, question, rights, entry, wants_arrow=wants_arrow)
+        # Planned first, so that what cannot be planned is not run.
+        explained = await _answer(broker, replace(plain, explain=True), rights, entry, wants_arrow=wants_arrow)
+        planned = entry.envelope
+        if planned is None or planned.explanation is None:
+            return explained
+        return await _answer(
+            broker, replace(plain, trace=True), rights, entry, wants_arrow=wants_arrow, analyzed=planned.explanation
+        )
+    finally:
+        entry.close()
+
+
+async def _answer(
+    broker: Broker,
+    question: Question,
+    rights: TableRights,
+    entry: LogEntry,
+    *,
+    wants_arrow: bool,
+    analyzed: Explanation | None = None,
+) -> bytes | pa.Table:
+    """analyzed: show this plan and what was measured, instead of the rows."""
     number = next(broker.numbers)
     memory = QueryMemory(broker.memory, f"{broker.broker_id}_{number}", broker.limits.memory_max_bytes, broker.large)
     try:
-        return await _answer(broker, question, rights, number, memory, wants_arrow=wants_arrow)
+        run = await _run(broker, question, rights, number, memory, entry, wants_arrow=wants_arrow and analyzed is None)
+        if analyzed is not None and not run.envelope.exceptions:
+            run.envelope.explanation = with_measurements(analyzed, run.envelope, run.laps, entry)
+            run.result = run.shown = None
+            if wants_arrow:
+                run.table = arrow.table_of_explanation(run.envelope.explanation)
+        return await _written(run, entry)
     finally:
         memory.close()
 
 
-async def _answer(
-    broker: Broker, question: Question, rights: TableRights, number: int, memory: QueryMemory, *, wants_arrow: bool
-) -> bytes | pa.Table:
-    envelope = Envelope(request_id=memory.name, broker_id=broker.broker_id)
+@dataclass(slots=True)
+class _Run:
+    """A query that ran, before its answer is written."""
+
+    is_pql: bool
+    is_traced: bool
+    laps: Laps
+    envelope: Envelope
+    result: ReducedResult | None = None
+    shown: dict[str, Any] | None = None
+    table: pa.Table | None = None
+
+
+async def _run(
+    broker: Broker,
+    question: Question,
+    rights: TableRights,
+    number: int,
+    memory: QueryMemory,
+    entry: LogEntry,
+    *,
+    wants_arrow: bool,
+) -> _Run:
+    envelope = entry.envelope = Envelope(request_id=memory.name, broker_id=broker.broker_id)
     start_ns = broker.clock.monotonic_ns()
     laps = Laps()
     is_traced = question.trace
@@ -85,10 +134,9 @@ async def _answer(
     shown: dict[str, Any] | None = None
     table: pa.Table | None = None
     is_pql = question.dialect is Dialect.PQL
-    result_keys, write = (
-        (pql_response.result_keys, pql_response.write) if is_pql else (sql_response.result_keys, sql_response.write)
-    )
+    result_keys = pql_response.result_keys if is_pql else sql_response.result_keys
     try:
+        question = catalog_question(broker, question, rights)
         known = broker.plans.get(question)
         asked = None
         if known is None and not is_over_limit(broker, question):
@@ -109,7 +157,7 @@ async def _answer(
             if statement.explain:
                 envelope.explanation = explain_constants()
         else:
-            target = _resolved(broker, statement.table, question.dialect, rights)
+            target = await table_asked(broker, statement.table, question.dialect, rights)
             envelope.tables_queried = (target.raw_table_name,)
             name_boundary(envelope, target)
             if target.timeout_ms is not None:
@@ -134,7 +182,8 @@ async def _answer(
             laps.lap("COMPILE")
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
-                bound = _bound(plan, known, asked, context)
+                # A server keeps nothing of a query that brings its rows.
+                bound = None if target.given_rows else _bound(plan, known, asked, context)
                 execution = Execution(
                     broker, statement.table, plan, context, bound, target, deadline_ns, memory, wants_arrow
                 )
@@ -167,33 +216,28 @@ async def _answer(
     took_ms = (broker.clock.monotonic_ns() - start_ns) / 1e6
     envelope.time_used_ms = int(took_ms)
     _report(broker, question, envelope, took_ms)
+    entry.ran(took_ms, table, result, shown)
+    return _Run(is_pql, is_traced, laps, envelope, result, shown, table)
+
+
+async def _written(run: _Run, entry: LogEntry) -> bytes | pa.Table:
+    """The answer in the form that the client takes."""
+    envelope, table, laps = run.envelope, run.table, run.laps
+    write = pql_response.write if run.is_pql else sql_response.write
     if table is not None:
-        if is_traced:
+        if run.is_traced:
             envelope.trace["broker"] = trace_text(laps.stages())
-        return arrow.with_response(table, write({} if is_pql else {"numRowsResultSet": table.num_rows}, envelope))
-    is_long = result is not None and num_cells(result) > INLINE_RESULT_CELLS_MAX
-    body = await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
-    if not is_traced:
-        return body
-    # The time of writing is known only afterwards, so the answer is written again with it.
-    laps.lap("WRITE", bytesOut=len(body))
-    envelope.trace["broker"] = trace_text(laps.stages())
-    return await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
-
-
-def _resolved(broker: Broker, table: str, dialect: Dialect, rights: TableRights) -> Target:
-    """The table that a query names. A refusal names it as the query does, and is the same if there is no such table."""
-    true_name = broker.catalog.true_name(table, dialect)
-    if not rights.may_read(raw_table_name(table) if true_name is None else true_name):
-        raise AccessDeniedError(
-            f"'{rights.client}' may not read table '{table}', or there is no such table", table=table
-        )
-    try:
-        return broker.catalog.resolve(table, dialect)
-    except TableNotFoundError as error:
-        near = next(filter(rights.may_see, error.context.get("near", ())), None)
-        hint = "" if near is None else f"; did you mean {near!r}?"
-        raise TableNotFoundError(error.message + hint, table=table) from None
+        entry.wrote(table.nbytes)
+        return arrow.with_response(table, write({} if run.is_pql else {"numRowsResultSet": table.num_rows}, envelope))
+    is_long = run.result is not None and num_cells(run.result) > INLINE_RESULT_CELLS_MAX
+    body = await asyncio.to_thread(write, run.shown, envelope) if is_long else write(run.shown, envelope)
+    if run.is_traced:
+        # The time of writing is known only afterwards, so the answer is written again with it.
+        laps.lap("WRITE", bytesOut=len(body))
+        envelope.trace["broker"] = trace_text(laps.stages())
+        body = await asyncio.to_thread(write, run.shown, envelope) if is_long else write(run.shown, envelope)
+    entry.wrote(len(body))
+    return body
 
 
 def _bound(plan: Plan, known: Plan | None, asked: Asked | None, context: QueryContext) -> BoundQuery | None:

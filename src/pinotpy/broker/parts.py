@@ -15,7 +15,9 @@ from pinotpy.broker.catalog import Catalog
 from pinotpy.broker.large_queries import LargeQueries
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.plan_cache import PlanCache, TemplateCache
+from pinotpy.broker.query_log import QueryLog
 from pinotpy.broker.routing.lagging_replicas import LaggingReplicas
+from pinotpy.broker.system.tables import SystemTables
 from pinotpy.clock import Clock
 from pinotpy.errors import OutOfCapacityError
 from pinotpy.functions.constants_budget import BYTES_MAX, TIME_MAX_MS
@@ -76,11 +78,15 @@ class TableRights:
     client: its name, for refusals.
     may_read: asked for the table of a query; a denial goes to the audit trail.
     may_see: asked for what a message would name besides it.
+    may_read_cluster: READ on the cluster, asked for system.instances; a denial goes to the audit trail. is_admin: ADMIN
+        on it.
     """
 
     client: str
     may_read: Callable[[str], bool]
     may_see: Callable[[str], bool]
+    may_read_cluster: Callable[[], bool] = lambda: False
+    is_admin: Callable[[], bool] = lambda: False
 
 
 T = TypeVar("T")
@@ -97,13 +103,15 @@ def _compiles_enough(waiting: int) -> OutOfCapacityError:
     return OutOfCapacityError(f"{waiting} long queries of this client wait to be compiled already: try again")
 
 
-EVERY_TABLE: Final = TableRights("anybody", lambda table: True, lambda table: True)
+EVERY_TABLE: Final = TableRights("anybody", lambda table: True, lambda table: True, lambda: True, lambda: True)
 
 
 @dataclass(slots=True)
 class Broker:
     """The parts that every query needs. `quarantine` maps a server that refused a connection to the time (monotonic ns)
-    until which it is asked last, `heard` a server to when it last answered anything (scatter keeps it)."""
+    until which it is asked last, `heard` a server to when it last answered anything (scatter keeps it). `system`: its
+    own tables; None: it has none. `log`: of the queries that it answered.
+    """
 
     broker_id: str
     catalog: Catalog
@@ -121,6 +129,8 @@ class Broker:
         default_factory=lambda: TurnQueue("compile", COMPILING_AT_ONCE_MAX, COMPILING_WAITING_MAX, _compiles_enough)
     )
     memory: ProcessBudget = field(default_factory=lambda: ProcessBudget(0))
+    log: QueryLog = field(default_factory=QueryLog)
+    system: SystemTables | None = None
     admission: Admission = field(init=False)
     large: LargeQueries = field(init=False)
     _long_work: Executor = field(init=False)

@@ -16,6 +16,9 @@ from pinotpy.broker.cluster_catalog import ClusterCatalog
 from pinotpy.broker.gathering import read_answer
 from pinotpy.broker.handler import Broker, BrokerLimits
 from pinotpy.broker.metrics import BrokerMetrics
+from pinotpy.broker.query_log import STOP_TIMEOUT_S as LOG_STOP_TIMEOUT_S
+from pinotpy.broker.query_log import QueryLog
+from pinotpy.broker.system.tables import SystemTables
 from pinotpy.cluster.membership import Member
 from pinotpy.cluster.participant import Participant
 from pinotpy.cluster.paths import ClusterPaths
@@ -34,6 +37,7 @@ from pinotpy.rpc.template_sender import TemplateSender
 from pinotpy.rpc.wire import ServerRequest
 from pinotpy.service.assembly import Equipment, run_assembled
 from pinotpy.service.daemon import Part
+from pinotpy.service.errors import StartError
 from pinotpy.service.http import build_app
 from pinotpy.service.http_server import HttpServer
 from pinotpy.service.joining import ZOOKEEPER_STOP_S, await_cluster, connect, give_notice
@@ -55,6 +59,7 @@ class BrokerParts:
         self._spectator: Spectator | None = None
         self._http: HttpServer | None = None
         self._participant: Participant | None = None
+        self._log = QueryLog.of(settings, lambda count: equipment.metrics.count("queryLogDropped", count))
         security, answer_max_bytes = self._security(), settings.server_response_bytes_max
         # A query may ask a server twice, if it replaces another one: an admitted query must not be refused later.
         in_flight_max = 2 * settings.queries_max
@@ -72,6 +77,8 @@ class BrokerParts:
         return [
             Part("zookeeper", self._connect, self._disconnect, ZOOKEEPER_STOP_S),
             Part("cluster view", self._watch, self._stop_watching, 4.0),
+            # Before HTTP, so that it ends after the last query.
+            Part("query log", self._start_log, self._stop_log, LOG_STOP_TIMEOUT_S),
             Part("http", self._start_http, self._stop_http, self.settings.shutdown_timeout_ms / 1000),
             Part("cluster", self._join, self._leave),
         ]
@@ -97,6 +104,15 @@ class BrokerParts:
         assert self._store is not None
         self._spectator = Spectator(self._store, self._paths, with_segments=True, clock=self.equipment.clock)
         self._spectator.start()
+
+    def _start_log(self) -> None:
+        try:
+            self._log.start()
+        except OSError as problem:
+            raise StartError(
+                f"query log '{self.settings.query_log_file}' (pinot.broker.query.log.file) cannot be written: "
+                f"{problem.strerror}"
+            ) from problem
 
     def _start_http(self) -> None:
         assert self._spectator is not None
@@ -130,6 +146,8 @@ class BrokerParts:
             clock=equipment.clock,
             metrics=BrokerMetrics(equipment.metrics),
             memory=equipment.memory.budget,
+            log=self._log,
+            system=SystemTables(lambda: spectator.view, self._log),
         )
         equipment.metrics.watch("routedTables", lambda: float(len(catalog.tables())))
         equipment.metrics.watch("unhealthyServers", lambda: float(broker.num_quarantined()))
@@ -186,6 +204,9 @@ class BrokerParts:
     def _stop_http(self, timeout_s: float) -> None:
         if self._http is not None:
             self._http.stop(timeout_s)
+
+    def _stop_log(self, timeout_s: float) -> None:
+        self._log.stop(timeout_s)
 
     def _stop_watching(self, timeout_s: float) -> None:
         if self._spectator is not None:

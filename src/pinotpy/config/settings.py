@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import BeforeValidator, model_validator
 
 from pinotpy.config.document import Number, WholeNumber
+from pinotpy.config.query_log import QueryLogSettings
 from pinotpy.config.settings_loading import Flag, Names, Settings, Size, Texts, load_settings, setting, settings_below
 from pinotpy.names import DEFAULT_CLUSTER
 
@@ -321,7 +322,7 @@ class ControllerSettings(ProcessSettings):
     )
 
 
-class BrokerSettings(ProcessSettings):
+class BrokerSettings(ProcessSettings, QueryLogSettings):
     """Settings of a broker."""
 
     role: ClassVar[str] = "broker"

@@ -14,6 +14,7 @@ from pinotpy.rpc.wire import (
     FEATURE_COMPACT_ROWS,
     FEATURE_CONSUMING,
     FEATURE_FINAL,
+    FEATURE_GIVEN_ROWS,
     FEATURE_TEMPLATES,
     FLAG_COMPACT_ROWS,
     FLAG_FINAL,
@@ -53,6 +54,11 @@ class TemplateSender:
             # It lives: it must not be left out of queries that it can answer.
             raise RemoteError(
                 f"server '{server.instance}' is of a release that reads no streams: update it", server=server.instance
+            )
+        if request.given_rows and not server.features & FEATURE_GIVEN_ROWS:
+            raise RemoteError(
+                f"server '{server.instance}' is of a release that answers no queries on system tables: update it",
+                server=server.instance,
             )
         if request.literals is None:
             return await self._call(server, encode_request(request), timeout_s)

@@ -19,6 +19,9 @@ offset  bytes  what
 36       4     length of segment names (joined by line feeds; names cannot hold one)
 40       4     length of query context
 44       …     broker id, principal, table, segment names, context
+ …       4     with feature bit 4: length of the rows that the request brings
+ …       …     … and those rows (rpc/given_rows.py): the query is over them, as one segment, and not over the server's
+               own
 
 A *bound* query (kind 4, feature bit 0) names a template instead of carrying its context: the bytes of an ordinary query
 with number, time and names left out, whose context has 0 for every literal of its filter; and brings the literals.
@@ -53,7 +56,8 @@ FEATURE_TEMPLATES = 1  # bound queries
 FEATURE_FINAL = 2  # FLAG_FINAL
 FEATURE_COMPACT_ROWS = 4  # FLAG_COMPACT_ROWS
 FEATURE_CONSUMING = 8  # requests that name consuming segments
-FEATURES_SUPPORTED = FEATURE_TEMPLATES | FEATURE_FINAL | FEATURE_COMPACT_ROWS | FEATURE_CONSUMING
+FEATURE_GIVEN_ROWS = 16  # requests that bring the rows that they ask about
+FEATURES_SUPPORTED = FEATURE_TEMPLATES | FEATURE_FINAL | FEATURE_COMPACT_ROWS | FEATURE_CONSUMING | FEATURE_GIVEN_ROWS
 UNKNOWN_TEMPLATE = b"PQU1"
 
 REQUEST_MAX_BYTES = 16 << 20
@@ -63,6 +67,7 @@ TIMEOUT_MAX_MS = 24 * 3600 * 1000
 
 _HEAD = struct.Struct("<4sBBHIQIIHHHHII")
 assert _HEAD.size == 44
+_GIVEN_LENGTH = struct.Struct("<I")
 _BOUND_HEAD = struct.Struct("<4sBBHIQI16sHHII")
 assert _BOUND_HEAD.size == 52
 KIND_OFFSET = 5
@@ -98,7 +103,7 @@ class ServerRequest:
     `timeout_ms`: time left when it was sent. `principal`: whom the broker answers, for the server's log.
     `context`: bytes of query.model.context_codec. `literals`: what fills the literals of its filter
     (query.model.literals); None: nothing does. `num_consuming`: so many of `segment_names`, at their end, are consuming
-    segments.
+    segments. `given_rows`: what the query is about instead of segments of the server; empty: nothing.
     """
 
     kind: RequestKind
@@ -113,6 +118,7 @@ class ServerRequest:
     features: int = 0
     literals: bytes | None = None
     num_consuming: int = 0
+    given_rows: bytes = b""
 
 
 def encode_request(request: ServerRequest) -> bytes:
@@ -130,7 +136,8 @@ def encode_request(request: ServerRequest) -> bytes:
         raise DataError(f"a name of the request is over {_MAX_U16} bytes")
     if segments.count(b"\n") != max(0, num_segments - 1) or (num_segments == 1 and not segments):
         raise DataError("a segment name is empty or holds a line feed")
-    size = _HEAD.size + len(broker_id) + len(principal) + len(table) + len(segments) + len(request.context)
+    given = _GIVEN_LENGTH.pack(len(request.given_rows)) + request.given_rows if request.given_rows else b""
+    size = _HEAD.size + sum(map(len, (broker_id, principal, table, segments, request.context, given)))
     if num_segments > SEGMENTS_MAX or len(request.context) > CONTEXT_MAX_BYTES or size > REQUEST_MAX_BYTES:
         raise DataError(
             f"a request of {num_segments} segments and {size} bytes is over the limits of {SEGMENTS_MAX} segments, "
@@ -140,12 +147,13 @@ def encode_request(request: ServerRequest) -> bytes:
         raise DataError(f"{request.num_consuming} of {num_segments} segments cannot be consuming")
     timeout_ms = min(max(request.timeout_ms, 0), TIMEOUT_MAX_MS)
     features = request.features | (FEATURE_CONSUMING if request.num_consuming else 0)
+    features |= FEATURE_GIVEN_ROWS if given else 0
     head = _HEAD.pack(
         MAGIC, PROTOCOL_VERSION, request.kind, request.flags, features, request.request_id, timeout_ms,
         num_segments,
         len(broker_id), len(principal), len(table), request.num_consuming, len(segments), len(request.context),
     )  # fmt: skip
-    return b"".join((head, broker_id, principal, table, segments, request.context))
+    return b"".join((head, broker_id, principal, table, segments, request.context, given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +168,7 @@ class RequestHead:
     num_segments: int
     lengths: tuple[int, int, int, int, int]
     num_consuming: int = 0
+    given_bytes: int = 0
 
 
 def decode_head(content: bytes) -> RequestHead:
@@ -202,13 +211,19 @@ def decode_head(content: bytes) -> RequestHead:
     if features & ~FEATURES_SUPPORTED:
         raise UnsupportedVersionError("features of a request", found=hex(features), supported=hex(FEATURES_SUPPORTED))
     lengths = (broker, principal, table, segments, context)
-    if len(content) != _HEAD.size + sum(lengths):
-        raise DataError(f"a request of {len(content)} bytes says that it has {_HEAD.size + sum(lengths)}")
+    size, given_bytes = _HEAD.size + sum(lengths), 0
+    if features & FEATURE_GIVEN_ROWS and len(content) >= size + _GIVEN_LENGTH.size:
+        (given_bytes,) = _GIVEN_LENGTH.unpack_from(content, size)
+        size += _GIVEN_LENGTH.size + given_bytes
+    if len(content) != size:
+        raise DataError(f"a request of {len(content)} bytes says that it has {size}")
+    if features & FEATURE_GIVEN_ROWS and not given_bytes:
+        raise DataError("a request says that it brings rows and has none")
     if num_segments > SEGMENTS_MAX or context > CONTEXT_MAX_BYTES or len(content) > REQUEST_MAX_BYTES:
         raise DataError(f"a request of {num_segments} segments and {len(content)} bytes is over the limits")
     return RequestHead(
         RequestKind(kind), flags, features, request_id, min(timeout_ms, TIMEOUT_MAX_MS), num_segments, lengths,
-        num_consuming,
+        num_consuming, given_bytes,
     )  # fmt: skip
 
 
@@ -241,6 +256,7 @@ def decode_request(content: bytes, head: RequestHead | None = None) -> ServerReq
         head.flags,
         head.features,
         num_consuming=head.num_consuming,
+        given_rows=content[len(content) - head.given_bytes :] if head.given_bytes else b"",
     )
 
 

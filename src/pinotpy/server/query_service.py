@@ -50,6 +50,7 @@ from pinotpy.rpc.wire import (
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
+from pinotpy.server.given_rows import given_segment
 from pinotpy.server.idle_memory import IdleMemory
 from pinotpy.server.memory_turns import MemoryTurns
 from pinotpy.server.metrics import ServerMetrics
@@ -378,9 +379,12 @@ class QueryService:
     def _execute_over(self, request: ServerRequest, context: QueryContext, control: QueryControl) -> PartialResult:
         """Raises _WithdrawnError if a segment was found damaged and is not served any more."""
         table = request.table_name_with_type
-        with self._registry.acquire(
-            request.table_name_with_type, request.segment_names, request.num_consuming
-        ) as acquired:
+        held = (
+            given_segment(request)
+            if request.given_rows
+            else self._registry.acquire(table, request.segment_names, request.num_consuming)
+        )
+        with held as acquired:
             cpu_start_ns = time.thread_time_ns()
             start_ns = self._clock.monotonic_ns()
             threads = min(self._limits.threads, context.options.max_threads or self._limits.threads)
@@ -394,7 +398,8 @@ class QueryService:
                         threads=threads,
                         executor=self._kernel_threads,
                         host=self._host,
-                        dictionaries=self._dictionaries,
+                        # What codes of a system table's values are kept for serves no later query.
+                        dictionaries=None if request.given_rows else self._dictionaries,
                         is_final=bool(request.flags & FLAG_FINAL) and not acquired.missing,
                     )
             except PinotError as error:

@@ -45,6 +45,7 @@ BROKER_METRICS: tuple[Metric, ...] = (
     Metric("entriesScannedPostFilter", _COUNTER, "entries", "entries read after filters", _TABLE),
     Metric("totalServerResponseSize", _COUNTER, "bytes", "bytes of the answers of servers"),
     Metric("noServingHostForSegment", _COUNTER, "segments", "segments without a living replica", _TABLE),
+    Metric("queryLogDropped", _COUNTER, "queries", "queries that the file of the query log lacks"),
     Metric("unhealthyServers", _GAUGE, "servers", "servers that refused a connection a moment ago and are asked last"),
     Metric("routedTables", _GAUGE, "tables", "tables that this broker serves"),
 )

@@ -1,5 +1,5 @@
-"""Proves that rights are asked of a table's true name, however a query spells it, in both dialects, and that no refusal
-and no hint names a table that the client may not see, or tells whether there is one.
+"""Proves that rights are asked of a table's true name, however a query spells it, in both dialects, and that no
+refusal, no hint and no row of a system table names a table that the client may not see, or tells whether there is one.
 """
 
 from __future__ import annotations
@@ -15,47 +15,68 @@ from pinotpy.broker.cluster_catalog import ClusterCatalog
 from pinotpy.broker.handler import answer_query
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, TableRights
+from pinotpy.broker.query_log import QueryLog
+from pinotpy.broker.system.tables import SystemTables
 from pinotpy.clock import SystemClock
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
-from pinotpy.cluster.views import ExternalView, IdealState, LiveInstance
+from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, LiveInstance
 from pinotpy.errors import ServerUnreachableError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.partial import PartialResult
-from pinotpy.rpc.wire import ServerRequest
+from pinotpy.rpc.given_rows import decode_given_rows
+from pinotpy.rpc.wire import FEATURES_SUPPORTED, ServerRequest
 from pinotpy.service.metric_catalogue import BROKER_METRICS
 from pinotpy.service.metrics import Metrics
-from pinotpy.service.rights import Action, Rights, table_resource
+from pinotpy.service.rights import CLUSTER, Action, Rights, table_resource
 
 DENIED = 180
 TABLES = ("ev_open", "EV_secret", "ev_Secret2", "other", "Other_hidden")
 SERVER = "Server_a_1"
 STATEMENTS = ("SELECT COUNT(*) FROM {}", "SELECT nothing FROM {} LIMIT 3", "EXPLAIN PLAN FOR SELECT id FROM {}")
+STATEMENTS_SQL = ("EXPLAIN ANALYZE SELECT id FROM {}", "DESCRIBE {}", "SHOW COLUMNS FROM {}")
+SYSTEM_TABLES = (
+    "information_schema.tables",
+    "information_schema.columns",
+    "system.tables",
+    "system.segments",
+    "system.queries",
+)
 RIGHTS = Rights(tables=(("ev_*", frozenset({Action.READ})), ("oth*", frozenset({Action.READ}))))
 
 
-def view() -> ClusterView:
-    names = [f"{name}_OFFLINE" for name in TABLES]
+def view(*more: str) -> ClusterView:
+    names = [f"{name}_OFFLINE" for name in (*TABLES, *more)]
     schema = {"dimensionFieldSpecs": [{"name": "id", "dataType": "LONG"}]}
     return ClusterView(
         external_views={name: ExternalView(name, {"s": {SERVER: "ONLINE"}}) for name in names},
         ideal_states={name: IdealState(name, {"s": {SERVER: "ONLINE"}}, {"HELIX_ENABLED": "true"}) for name in names},
         live_instances={SERVER: LiveInstance(SERVER, "1")},
-        instance_configs={},
+        instance_configs={
+            SERVER: InstanceConfig(SERVER, "a", 1, simple_fields={"queryFeatures": str(FEATURES_SUPPORTED)})
+        },
         table_configs={name: {} for name in names},
-        schemas={name: {"schemaName": name, **schema} for name in TABLES},
-        segments={name: {} for name in names},
+        schemas={name: {"schemaName": name, **schema} for name in (*TABLES, *more)},
+        segments={
+            name: {f"{name}_s": SegmentZkMetadata(f"{name}_s", name, 1, 10, 1_000, size_bytes=100)} for name in names
+        },
     )
 
 
 class Scene:
     """A broker whose servers cannot be reached: what a query is answered tells whether it got so far."""
 
-    def __init__(self) -> None:
-        found = view()
+    def __init__(self, *more: str) -> None:
+        found = view(*more)
         self.asked: list[str] = []
         self.seen: list[str] = []
+        self.rows: list[dict[str, Any]] = []  # that the last query brought along
+        log = QueryLog()
 
         async def send(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
+            if request.given_rows:
+                _, batches = decode_given_rows(request.given_rows)
+                self.rows = [row for batch in batches for row in batch.to_pylist()]
             raise ServerUnreachableError("nobody is there", server=server)
 
         self.broker = Broker(
@@ -65,15 +86,28 @@ class Scene:
             limits=BrokerLimits(),
             clock=SystemClock(),
             metrics=BrokerMetrics(Metrics("broker", BROKER_METRICS)),
+            log=log,
+            system=SystemTables(lambda: found, log),
         )
 
-    def ask(self, text: str, dialect: Dialect) -> dict[str, Any]:
+    def ask(
+        self, text: str, dialect: Dialect = Dialect.SQL, rights: Rights = RIGHTS, user: str = "bob"
+    ) -> dict[str, Any]:
+        self.rows = []
+        given = rights
+
         def allowed(names: list[str], name: str) -> bool:
             names.append(name)
-            return RIGHTS.allows(Action.READ, table_resource(name))
+            return given.allows(Action.READ, table_resource(name))
 
-        rights = TableRights("bob", lambda name: allowed(self.asked, name), lambda name: allowed(self.seen, name))
-        answer: dict[str, Any] = json.loads(asyncio.run(answer_query(self.broker, Question(text, dialect), rights)))
+        asking = TableRights(
+            user,
+            lambda name: allowed(self.asked, name),
+            lambda name: allowed(self.seen, name),
+            lambda: given.allows(Action.READ, CLUSTER),
+            lambda: given.allows(Action.ADMIN, CLUSTER),
+        )
+        answer: dict[str, Any] = json.loads(asyncio.run(answer_query(self.broker, Question(text, dialect), asking)))
         return answer
 
 
@@ -89,10 +123,10 @@ def spellings(name: str, dice: random.Random) -> list[str]:
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))
-@pytest.mark.parametrize(
-    "statement", ["SELECT COUNT(*) FROM {}", "SELECT nothing FROM {} LIMIT 3", "EXPLAIN PLAN FOR SELECT id FROM {}"]
-)
+@pytest.mark.parametrize("statement", [*STATEMENTS, *STATEMENTS_SQL])
 def test_every_spelling_has_the_rights_of_the_true_name(scene: Scene, dialect: Dialect, statement: str) -> None:
+    if dialect is Dialect.PQL and statement in STATEMENTS_SQL:
+        return  # PQL has no such statements
     dice = random.Random(7)
     for name in (*TABLES, "ev_none", "none"):
         for spelt in spellings(name, dice):
@@ -126,3 +160,65 @@ def test_a_hint_names_the_nearest_table_that_the_client_may_see(scene: Scene) ->
     assert "did you mean 'ev_open'?" in error["message"]
     (error,) = scene.ask("SELECT COUNT(*) FROM other_hiden", Dialect.SQL)["exceptions"]
     assert "Other_hidden" not in error["message"]
+
+
+# --- system tables ----------------------------------------------------------------------------------------------------
+
+
+def rows_of(scene: Scene, text: str, rights: Rights = RIGHTS) -> list[dict[str, Any]]:
+    """The rows of the system table that a query brings along."""
+    scene.ask(text, rights=rights)
+    return scene.rows
+
+
+def reading(tables: list[str]) -> Rights:
+    return Rights(tables=tuple((table, frozenset({Action.READ})) for table in tables))
+
+
+ADMIN = Rights(tables=(("*", frozenset({Action.ADMIN})),), cluster=frozenset({Action.ADMIN}))
+
+
+def test_no_row_of_a_system_table_names_what_the_caller_may_not_see(scene: Scene) -> None:
+    dice = random.Random(11)
+    for table in TABLES:  # queries of another user, that system.queries could show
+        scene.ask(f"SELECT id FROM {table}", rights=ADMIN, user="ops")
+    for _ in range(20):
+        seen = [table for table in TABLES if dice.random() < 0.5]
+        for system in SYSTEM_TABLES:
+            schema, name = system.split(".")
+            spelt = dice.choice([system, system.upper(), f"default.{system}", f'"{schema}"."{name}"', f'"{system}"'])
+            rows = rows_of(scene, f"SELECT * FROM {spelt}", reading(seen))
+            text = json.dumps(rows)
+            for table in TABLES:
+                is_named = table in seen and system != "system.queries"
+                assert (f'"{table}"' in text, table in text) == (is_named, is_named), (system, table, seen)
+        listed = [row for row in rows_of(scene, "SHOW TABLES", reading(seen)) if row["table_schema"] == "default"]
+        assert [row["table_name"] for row in listed] == sorted(seen)
+
+
+def test_who_may_read_tables_but_not_the_cluster_is_refused_its_instances(scene: Scene) -> None:
+    (error,) = scene.ask("SELECT * FROM system.instances")["exceptions"]
+    assert error["errorCode"] == DENIED and "READ on the cluster" in error["message"] and not scene.rows
+    found = rows_of(scene, "SELECT * FROM system.instances", Rights(cluster=frozenset({Action.READ})))
+    assert [row["instance_name"] for row in found] == [SERVER]
+
+
+def test_queries_are_seen_by_who_asked_them_and_by_administrators(scene: Scene) -> None:
+    asked = "SELECT COUNT(*) FROM system.queries"
+    scene.ask("SELECT id FROM ev_open", user="bob")
+    scene.ask("SELECT id FROM other", user="ann")
+    assert [(row["user_name"], row["table_name"]) for row in rows_of(scene, asked)] == [("bob", "ev_open")]
+    assert {row["user_name"] for row in rows_of(scene, asked, ADMIN)} == {"ann", "bob"}
+    # A token of bob's that may read another table only.
+    assert {row["table_name"] for row in rows_of(scene, asked, reading(["other"]))} <= {"system.queries"}
+
+
+def test_a_table_of_a_user_goes_before_a_system_table_for_who_may_see_it() -> None:
+    scene = Scene("system", "system.tables")
+    for name in ("system", "system.tables"):
+        # The server that is asked cannot be reached; of the user's table it would have been asked for segments.
+        answer = scene.ask(f"SELECT id FROM {name}", rights=reading([name]))
+        assert (answer["tablesQueried"], answer["exceptions"][0]["errorCode"], scene.rows) == ([name], 425, [])
+    assert rows_of(scene, "SELECT table_name FROM system.tables", reading(["other"])), (
+        "who may not see it has the other"
+    )

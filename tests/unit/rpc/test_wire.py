@@ -40,6 +40,7 @@ REQUESTS = st.builds(
     context=st.binary(max_size=200),
     flags=st.sampled_from([0, FLAG_TRACE]),
 )
+BRINGING_ROWS = st.builds(replace, REQUESTS, given_rows=st.binary(min_size=1, max_size=200))
 ONE = ServerRequest(
     RequestKind.QUERY, 7, 1500, "Broker_a_1", "alice", "flights_OFFLINE", ("s0", "s1 ü"), b"\x00ctx", FLAG_TRACE
 )
@@ -49,6 +50,23 @@ ONE = ServerRequest(
 @settings(max_examples=200)
 def test_a_request_survives_its_bytes(request: ServerRequest) -> None:
     assert decode_request(encode_request(request)) == request
+
+
+@given(BRINGING_ROWS)
+@settings(max_examples=100)
+def test_a_request_that_brings_rows_says_so_by_a_feature(request: ServerRequest) -> None:
+    content = encode_request(request)
+    read = decode_request(content)
+    assert (read.features, replace(read, features=0)) == (wire.FEATURE_GIVEN_ROWS, request)
+    with pytest.raises(DataError, match="says that it has"):
+        decode_request(content[:-1])
+
+
+def test_a_request_that_says_it_brings_rows_and_has_none_is_refused() -> None:
+    content = bytearray(encode_request(ONE) + bytes(4))
+    content[8] = wire.FEATURE_GIVEN_ROWS
+    with pytest.raises(DataError, match="brings rows and has none"):
+        decode_head(bytes(content))
 
 
 def test_the_bytes_are_those_of_the_document() -> None:
@@ -111,8 +129,8 @@ def test_what_this_version_does_not_know_is_refused(position: int, value: int) -
 
 def test_features_and_protocols_of_later_versions_are_refused_by_number() -> None:
     content = bytearray(encode_request(ONE))
-    content[8] = 16
-    with pytest.raises(UnsupportedVersionError, match="found version 0x10, supported 0xf"):
+    content[8] = 32
+    with pytest.raises(UnsupportedVersionError, match="found version 0x20, supported 0x1f"):
         decode_head(bytes(content))
     content[4] = 9
     with pytest.raises(UnsupportedVersionError, match="found version 9, supported 1"):

@@ -20,7 +20,7 @@ from pinotpy.errors import UserError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.response import arrow
 from pinotpy.service.accept import preferred_type
-from pinotpy.service.rights import Action, table_resource
+from pinotpy.service.rights import CLUSTER, Action, table_resource
 from pinotpy.service.routes import IN_HANDLER, FastRequest, Routes, StreamedResponse
 
 QUERY_BODY_MAX_BYTES = 4 << 20
@@ -38,6 +38,8 @@ def routes(broker: Broker) -> Routes:
             request.principal_name,
             lambda table: request.allows(Action.READ, table_resource(table)),
             lambda table: request.sees(Action.READ, table_resource(table)),
+            lambda: request.allows(Action.READ, CLUSTER),
+            lambda: request.sees(Action.ADMIN, CLUSTER),
         )
         answer = await answer_query(broker, question, rights, wants_arrow=_wants_arrow(request))
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,6 +21,10 @@ def run(
     broker_port: Annotated[
         int | None, typer.Option("--broker-port", help="port (default 8099); 0 picks a free one")
     ] = None,
+    query_log_file: Annotated[
+        Path | None,
+        typer.Option("--query-log-file", help="file of the query log, a JSON line a query (default: none is written)"),
+    ] = None,
 ) -> None:
     from pinotpy.service.daemon import keep_imports_lean
 
@@ -27,4 +32,5 @@ def run(
     from pinotpy.broker.service import run_broker
     from pinotpy.config.settings import BrokerSettings
 
-    run_broker(common.settings(BrokerSettings, host=broker_host, port=broker_port), common.ready_file)
+    settings = common.settings(BrokerSettings, host=broker_host, port=broker_port, query_log_file=query_log_file)
+    run_broker(settings, common.ready_file)

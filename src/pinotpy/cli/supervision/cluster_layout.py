@@ -149,7 +149,9 @@ class ClusterLayout:
         deep_store = ("--data-dir", str(folder / "controller"))
         daemons["controller"] = ("start-controller", *common, *port, *deep_store, *share("controller"))
         port = ("--broker-port", str(self.broker_port))
-        daemons["broker"] = ("start-broker", *common, *port, *share("broker"))
+        # Beside the daemons' own logs; it keeps itself small (pinotpy.config.query_log).
+        query_log = ("--query-log-file", str(folder / "logs" / "queries.jsonl"))
+        daemons["broker"] = ("start-broker", *common, *port, *query_log, *share("broker"))
         for number, (query_port, admin_port) in enumerate(self.servers):
             name = f"server-{number}"
             places = ("--data-dir", str(folder / name / "index"), "--segment-dir", str(folder / name / "segments"))

@@ -38,20 +38,30 @@ Row = list[Any]  # operator, its number, its parent's
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """reduce: what the broker does, as one operator; groups: as PartialResult.explain, of all servers."""
+    """reduce: what the broker does, as one operator; groups: as PartialResult.explain, of all servers.
+
+    measured: of EXPLAIN ANALYZE, rows that follow the plan's in the table, and `numbers`, the same as JSON.
+    """
 
     reduce: str
     combine: str
     groups: tuple[Finding, ...]
+    measured: tuple[Row, ...] = ()
+    numbers: dict[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The value of the key `explain`: the broker's and servers' operators, then the groups of segments."""
+        analyzed = {} if self.numbers is None else {"analyze": self.numbers}
         if not self.combine:
-            return {"broker": self.reduce, "plans": []}
-        return {"broker": self.reduce, "server": self.combine, "plans": [_readable(group) for group in self.groups]}
+            return {"broker": self.reduce, "plans": [], **analyzed}
+        plans = [_readable(group) for group in self.groups]
+        return {"broker": self.reduce, "server": self.combine, "plans": plans, **analyzed}
 
     def rows(self) -> list[Row]:
         """The table of operators; the broker's and the server's come first, then each plan's, numbered anew from 3."""
+        return [*self._plan(), *self.measured]
+
+    def _plan(self) -> list[Row]:
         if not self.combine:
             return [[self.reduce, 0, -1]]
         rows: list[Row] = [[self.reduce, 1, 0]]

@@ -90,8 +90,9 @@ def build_segment_into(
     raw_table_name: str | None = None,
     creation_time_ms: int = 0,
     threads: int | None = None,
+    log_level: int = logging.INFO,
 ) -> SegmentMetadata:
-    """`build_segment` through the directory door."""
+    """`build_segment` through the directory door. log_level: of the line that says that it was built."""
     indexing = resolve_indexing(schema, table_config)
     trees = configured_trees(schema, table_config)
     with_default = table_config is not None and table_config.indexing.enable_default_star_tree
@@ -125,7 +126,8 @@ def build_segment_into(
         draft.commit()
     finally:
         draft.abort()
-    _log.info(
+    _log.log(
+        log_level,
         "segment built segment=%s table=%s docs=%d bytes=%d crc=%d",
         segment_name,
         raw_table_name,
