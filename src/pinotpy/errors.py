@@ -49,7 +49,7 @@ import os
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 
 class PinotError(Exception):
@@ -99,15 +99,24 @@ class UnknownColumnError(InvalidQueryError):
     code = 710
 
 
+# What a fault has found where a key is not there, and what it expects there if anything that the key allows would do.
+MISSING: Final = "nothing"
+A_VALUE: Final = "a value: the key is required"
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of a document: where it is (`$.a.b[0]`), what was found, what is allowed."""
+    """One fault of a document: where it is (`$.a.b[0]`), what was found (MISSING: the key is not there), what is
+    allowed.
+    """
 
     path: str
     found: str
     allowed: str
 
     def __str__(self) -> str:
+        if self.found == MISSING:
+            return f"{self.path} is missing" + (f", expected: {self.allowed}" if self.allowed != A_VALUE else "")
         return f"{self.path}: found {self.found}, allowed: {self.allowed}"
 
 

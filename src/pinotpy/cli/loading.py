@@ -17,7 +17,7 @@ from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, local_path, scheme_of
 from pinotpy.ingest.readers.spec import InputFile
 from pinotpy.ingest.sniffing.building import Reading, build_files
-from pinotpy.ingest.sniffing.column_names import column_names_of
+from pinotpy.ingest.sniffing.column_names import plain_name_of
 from pinotpy.ingest.sniffing.guess import Wishes
 from pinotpy.names import check_table_name
 
@@ -59,7 +59,7 @@ class Loaded:
 def table_name_of(file: str) -> str:
     """A table's name made of a file's: `Flights 2013.csv.gz` → `Flights_2013`."""
     stem = file_name(file).split(".", 1)[0]
-    name = column_names_of([stem])[0].replace("__", "_")
+    name = plain_name_of(stem).replace("__", "_")
     return check_table_name(name or "data")
 
 
