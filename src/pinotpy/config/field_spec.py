@@ -37,9 +37,7 @@ class TimeGranularitySpec(Document):
     """Half of a `timeFieldSpec` of the old manual: the time column as it comes in, or as it is kept."""
 
     name: Text = Field(description="Name of the time column.")
-    data_type: Annotated[DataType, data_type_named()] = Field(
-        description="INT, LONG, STRING or TIMESTAMP."
-    )
+    data_type: Annotated[DataType, data_type_named()] = Field(description="INT, LONG, STRING or TIMESTAMP.")
     time_type: Annotated[TimeUnit, named(TimeUnit)] = Field(description="Unit of the values.")
     time_unit_size: WholeNumber = Field(1, ge=1, description="Number of units that a value counts.")
     time_format: Text = Field("EPOCH", description="EPOCH, or SIMPLE_DATE_FORMAT:pattern.")

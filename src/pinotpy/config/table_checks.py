@@ -94,9 +94,7 @@ def _segments(config: TableSections, raw: dict[str, Any]) -> Iterator[Fault]:
     has_unit, has_value = written.get("retentionTimeUnit") is not None, written.get("retentionTimeValue") is not None
     if has_unit != has_value:
         missing = "retentionTimeValue" if has_unit else "retentionTimeUnit"
-        yield Fault(
-            f"$.segmentsConfig.{missing}", MISSING, "both retentionTimeUnit and retentionTimeValue, or neither"
-        )
+        yield Fault(f"$.segmentsConfig.{missing}", MISSING, "both retentionTimeUnit and retentionTimeValue, or neither")
 
 
 def _indexes(config: TableSections) -> Iterator[Fault]:

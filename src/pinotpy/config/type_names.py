@@ -11,8 +11,8 @@ from pinotpy.config.misspelt_keys import meant_key
 from pinotpy.data_types import DataType
 
 _MEANT: Final[dict[DataType, str]] = {
-    DataType.STRING: "VARCHAR CHAR CHARACTER NCHAR NVARCHAR VARCHAR2 CHARACTERVARYING TEXT TINYTEXT MEDIUMTEXT LONGTEXT "
-    "CLOB STR UTF8 UUID ENUM CATEGORY KEYWORD SYMBOL FIXEDSTRING LOWCARDINALITY INET IP TIME INTERVAL",
+    DataType.STRING: "VARCHAR CHAR CHARACTER NCHAR NVARCHAR VARCHAR2 CHARACTERVARYING TEXT TINYTEXT MEDIUMTEXT "
+    "LONGTEXT CLOB STR UTF8 UUID ENUM KEYWORD SYMBOL FIXEDSTRING LOWCARDINALITY INET IP TIME INTERVAL",
     DataType.INT: "INTEGER INT16 INT32 INT2 INT4 UINT16 SMALLINT TINYINT MEDIUMINT SHORT BYTE SERIAL",
     DataType.LONG: "BIGINT INT64 UINT32 INT8 LONGINT BIGSERIAL HUGEINT UINT64 UBIGINT",
     DataType.FLOAT: "REAL FLOAT32 FLOAT4 SINGLE",
@@ -30,8 +30,8 @@ _LIST: Final = re.compile(r"^(?:ARRAY|LIST)\s*[<(](.*)[>)]$|^(.*)\[\d*\]$", re.I
 
 
 def meant_type(name: str) -> DataType | None:
-    """The type that another system's name stands for, `VARCHAR(20)` as well; or the one that was misspelt, or written in
-    other case. None: there is no telling.
+    """The type that another system's name stands for, `VARCHAR(20)` as well; or the one that was misspelt, or in other
+    case. None: there is no telling.
     """
     plain = "".join(_PARAMETERS.sub("", name[:200]).split()).replace("_", "").upper()
     for data_type in DataType:

@@ -145,7 +145,8 @@ class RowLedger:
         places: dict[str, list[RejectedRow]] = {}
         for rejected in self.rejects:
             places.setdefault(cause_text(rejected.column, rejected.cause), []).append(rejected)
-        lines, told = [], 0
+        lines: list[str] = []
+        told = 0
         for cause, count in self.causes.most_common():
             rows = places.get(cause)
             if rows is None or len(lines) == _CAUSES_SHOWN:

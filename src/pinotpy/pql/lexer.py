@@ -45,7 +45,7 @@ class Token(NamedTuple):
     end: int
 
 
-# Characters beyond ASCII that are no white space; which of them are letters is looked up for the few that stand in names.
+# Characters beyond ASCII that are no white space; which of them are letters is looked up for those in names.
 BEYOND_ASCII: Final = (
     r"\x80-\x84\x86-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff\u3001-\U0010ffff"
 )

@@ -183,7 +183,8 @@ def test_letters_apart_is_a_distance(one: str, other: str) -> None:
     [
         ("VARCHAR", "STRING"), ("VARCHAR(20)", "STRING"), ("text", "STRING"), ("string", "STRING"),
         ("INTEGER", "INT"), ("SMALLINT", "INT"), ("int", "INT"), ("BIGINT", "LONG"), ("Int64", "LONG"),
-        ("REAL", "FLOAT"), ("double precision", "DOUBLE"), ("DECIMAL(10, 2)", "BIG_DECIMAL"), ("NUMERIC", "BIG_DECIMAL"),
+        ("REAL", "FLOAT"), ("double precision", "DOUBLE"), ("DECIMAL(10, 2)", "BIG_DECIMAL"),
+        ("NUMERIC", "BIG_DECIMAL"),
         ("BOOL", "BOOLEAN"), ("DATETIME", "TIMESTAMP"), ("timestamp with time zone", "TIMESTAMP"), ("JSONB", "JSON"),
         ("BLOB", "BYTES"), ("STRNG", "STRING"), ("BOLEAN", "BOOLEAN"),
     ],

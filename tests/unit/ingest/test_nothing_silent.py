@@ -63,7 +63,9 @@ def read(kind: FileFormat, content: bytes, **how: Any) -> tuple[list[dict[str, A
 
 @pytest.mark.parametrize("missing", list(MissingColumns))
 @pytest.mark.parametrize("kind", [FileFormat.JSON, FileFormat.CSV, FileFormat.PARQUET])
-def test_a_file_with_none_of_the_fields_fails_whatever_may_be_missing(kind: FileFormat, missing: MissingColumns) -> None:
+def test_a_file_with_none_of_the_fields_fails_whatever_may_be_missing(
+    kind: FileFormat, missing: MissingColumns
+) -> None:
     with pytest.raises(DecodeError) as raised:
         read(kind, content_of(kind, OTHERS), missing_columns=missing)
     text = raised.value.message
@@ -149,11 +151,11 @@ def test_causes_of_all_files_are_told_once_with_what_maps_them() -> None:
     ]
     share = "--reject-share (pinotpy.rejectShareMax) leaves such rows out"
     assert rejected_rows(files) == [
-        "42 rows (1, 2, 3, …) of a.csv: column 'qty': 'n/a' is no number, expected one for INT; nullStringValue \"n/a\" of "
-        f"the reader's settings reads it as null, dataType STRING of the column takes it as text, {share}",
+        "42 rows (1, 2, 3, …) of a.csv: column 'qty': 'n/a' is no number, expected one for INT; nullStringValue "
+        f'"n/a" of the reader\'s settings reads it as null, dataType STRING of the column takes it as text, {share}',
         f"row 31 of a.csv: 3 fields, expected 4; check delimiter and quoteCharacter of the reader's settings; {share}",
-        "row 13 of b.csv: column 'note': 600 characters long, allowed are 512; maxLength or maxLengthExceedStrategy of the "
-        f"column takes it, {share}",
+        "row 13 of b.csv: column 'note': 600 characters long, allowed are 512; maxLength or "
+        f"maxLengthExceedStrategy of the column takes it, {share}",
     ]
 
 
@@ -162,7 +164,10 @@ def test_the_error_of_a_file_groups_its_causes() -> None:
     with pytest.raises(DecodeError) as raised:
         ledger.check(0)
     lines = raised.value.message.splitlines()
-    assert lines[1:] == ["  30 rows (1, 2, 3, …) column 'qty': 'n/a' is no number", "  row 31 column 'qty': '-' is no number"]
+    assert lines[1:] == [
+        "  30 rows (1, 2, 3, …) column 'qty': 'n/a' is no number",
+        "  row 31 column 'qty': '-' is no number",
+    ]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["", "a", "b"]), st.integers(0, 300).map(str)), max_size=400))

@@ -17,7 +17,23 @@ from pinotpy.pql.lexer import QUOTED, WORD, QueryText, tokenize
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.pql.shape import shape_of
 
-NAMES = ["größe", "Straße_2", "цена", "店名", "가격", "ราคา", "मूल्य", "שם", "السعر", "τιμή", "ın", "ſelect", "m²", "ὕδωρ", "_é"]
+NAMES = [
+    "größe",
+    "Straße_2",
+    "цена",
+    "店名",
+    "가격",
+    "ราคา",
+    "मूल्य",
+    "שם",
+    "السعر",
+    "τιμή",
+    "ın",
+    "ſelect",
+    "m²",
+    "ὕδωρ",
+    "_é",
+]
 LETTERS = st.characters(categories=["Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"])
 
 

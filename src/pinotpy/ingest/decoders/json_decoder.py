@@ -43,7 +43,9 @@ def _fields_of(payload: bytes) -> tuple[str, ...]:
         value = JsonParser(False).loads(payload)
     except (ValueError, RecursionError):
         return ()
-    return tuple(key[:SAMPLE_CHARACTERS_MAX] for key in list(value)[:OTHER_FIELDS_MAX]) if isinstance(value, dict) else ()
+    return (
+        tuple(key[:SAMPLE_CHARACTERS_MAX] for key in list(value)[:OTHER_FIELDS_MAX]) if isinstance(value, dict) else ()
+    )
 
 
 class ObjectReader(Protocol):

@@ -34,8 +34,8 @@ class StreamLedger:
     records: that were read. rows = indexed + filtered + rejected: a record is one row, but for tombstones, which are
     none, and for records that complexTypeConfig makes several of.
     causes: of rejected rows, column and cause. nulls, cuts, replaced, dropped: as in RowLedger.
-    expected: columns that records are to fill, computed ones left out; fields: names that the first records have, looked
-    up while no record fills a column.
+    expected: columns that records are to fill, computed ones left out; fields: names that the first records have,
+    looked up while no record fills a column.
     """
 
     records: int = 0

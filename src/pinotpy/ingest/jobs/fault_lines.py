@@ -14,8 +14,8 @@ _QUOTED = re.compile(r"'(.*?)' is ", re.DOTALL)
 
 
 def rejected_rows(files: Iterable[FileReport]) -> list[str]:
-    """`7 rows (3, 5, 9, …) of a.csv: column 'qty': 'many' is no number; …`: a line for every cause of all files, the most
-    frequent first, with what would map it. Rows are those of the first file that has it.
+    """`7 rows (3, 5, 9, …) of a.csv: column 'qty': 'many' is no number; …`: a line for every cause of all files, the
+    most frequent first, with what would map it. Rows are those of the first file that has it.
     """
     counts: Counter[str] = Counter()
     first: dict[str, tuple[FileReport, list[RejectSample]]] = {}
@@ -32,7 +32,7 @@ def rejected_rows(files: Iterable[FileReport]) -> list[str]:
 
 
 def remedy(column: str, cause: str) -> str:
-    """What would map a value that was rejected, or leave its row out: option or key of the job, key of the documents."""
+    """What would map a value that was rejected, or leave its row out: options and keys of the job or the documents."""
     leaves_out = "--reject-share (pinotpy.rejectShareMax) leaves such rows out"
     value = _QUOTED.match(cause)
     if column and value is not None:

@@ -22,8 +22,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PushedSegment:
-    """One segment. `attempts`: 0 if it was not sent; `cause` says why it failed, "" otherwise; `missing_columns`: of the
-    schema, which the segment does not have.
+    """One segment. `attempts`: 0 if it was not sent; `cause` says why it failed, "" otherwise; `missing_columns`: of
+    the schema, which the segment does not have.
     """
 
     name: str
