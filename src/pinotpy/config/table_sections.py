@@ -47,7 +47,8 @@ class TableSections(Document):
         alias="segmentsConfig", description="Time column, retention, replication and push."
     )
     tenants: TenantConfig = Field(
-        default_factory=TenantConfig, description="Brokers and servers; without it, or with {}, DefaultTenant."
+        default_factory=lambda: TenantConfig.model_validate({}),
+        description="Brokers and servers; without it, or with {}, DefaultTenant.",
     )
     indexing: TableIndexConfig = Field(alias="tableIndexConfig", description="Dictionaries, encodings and indexes.")
     metadata: TableCustomConfig = Field(default_factory=TableCustomConfig, description="Free-form texts of the owner.")
