@@ -1,7 +1,7 @@
 """Query text to tokens, by one regular expression a dialect, and the errors that point into the text.
 
-Names may have letters of any script. Unquoted ones are read in Unicode's composed form (NFC), as schemas have them; what
-is quoted stays as it is written, for a field of a file may be called so.
+Names may have letters of any script. Unquoted ones are read in Unicode's composed form (NFC), as schemas have them;
+what is quoted stays as it is written, for a field of a file may be called so.
 The dialects differ in three things: PQL's identifiers may hold hyphens, PQL's double quotes make strings where SQL's
 make identifiers, and PQL's numbers have no exponent. A list of 64 or more literals after IN is one token, so that lists
 of 50,000 values stay cheap. Comments (`--` and `/* */`) and all white space, \\r included, separate tokens.
