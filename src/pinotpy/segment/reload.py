@@ -204,8 +204,8 @@ def reload_segment(
                     write_indexes(writer, indexed_values(segment.column(name)), indexing[name], plan.build[name])
                 )
             columns.append(replace(column, buffers=buffers))
-        for name in plan.columns if writer is not None else ():
-            columns.append(_added(name, *(added or {})[name], indexing[name], writer))
+        if writer is not None and added is not None:
+            columns += [_added(name, *added[name], indexing[name], writer) for name in plan.columns]
         trees = metadata.star_trees
         if writer is not None and plan.trees:
             values = {name: segment.column(name) for name in segment.columns()}

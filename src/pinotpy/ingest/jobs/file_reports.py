@@ -44,7 +44,8 @@ def _samples(rejects: Sequence[RejectedRow]) -> list[RejectedRow]:
     if len(rejects) <= SAMPLES_MAX:
         return list(rejects)
     seen: Counter[tuple[str, str]] = Counter()
-    first, rest = [], []
+    first: list[int] = []
+    rest: list[int] = []
     for place, rejected in enumerate(rejects):
         seen[rejected.column, rejected.cause] += 1
         (first if seen[rejected.column, rejected.cause] <= _SAMPLES_OF_A_CAUSE else rest).append(place)
