@@ -51,6 +51,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
+MISSING: Final = "nothing"
+A_VALUE: Final = "a value: the key is required"
+
 
 class PinotError(Exception):
     """Root of all errors that pinotpy raises on purpose.
@@ -99,16 +102,9 @@ class UnknownColumnError(InvalidQueryError):
     code = 710
 
 
-# What a fault has found where a key is not there, and what it expects there if anything that the key allows would do.
-MISSING: Final = "nothing"
-A_VALUE: Final = "a value: the key is required"
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of a document: where it is (`$.a.b[0]`), what was found (MISSING: the key is not there), what is
-    allowed.
-    """
+    """One fault of a document: where it is (`$.a.b[0]`), what was found (or MISSING), what is allowed (or A_VALUE)."""
 
     path: str
     found: str
