@@ -49,7 +49,10 @@ import os
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+MISSING: Final = "nothing"
+A_VALUE: Final = "a value: the key is required"
 
 
 class PinotError(Exception):
@@ -101,13 +104,15 @@ class UnknownColumnError(InvalidQueryError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of a document: where it is (`$.a.b[0]`), what was found, what is allowed."""
+    """One fault of a document: where it is (`$.a.b[0]`), what was found (or MISSING), what is allowed (or A_VALUE)."""
 
     path: str
     found: str
     allowed: str
 
     def __str__(self) -> str:
+        if self.found == MISSING:
+            return f"{self.path} is missing" + (f", expected: {self.allowed}" if self.allowed != A_VALUE else "")
         return f"{self.path}: found {self.found}, allowed: {self.allowed}"
 
 

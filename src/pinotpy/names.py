@@ -6,6 +6,7 @@ Raw input never becomes a path or a znode: every name passes one of the checks h
 from __future__ import annotations
 
 import re
+import unicodedata
 from enum import StrEnum
 
 from pinotpy.errors import UserError
@@ -13,6 +14,7 @@ from pinotpy.errors import UserError
 _TABLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-:,=+@ ]{0,399}")
 _COLUMN = re.compile(r"[A-Za-z_$][A-Za-z0-9_.\-$]{0,199}")
+_COLUMN_CHARACTERS_MAX = 200
 _HOST = re.compile(r"[A-Za-z0-9.\-:\[\]]{1,255}")
 
 DEFAULT_CLUSTER = "PinotCluster"
@@ -49,14 +51,41 @@ def check_segment_name(name: str) -> str:
 
 
 def check_column_name(name: str) -> str:
-    """Return `name` if it can be a column name, else raise UserError saying why."""
-    if not _COLUMN.fullmatch(name):
+    """Return `name` if it can be a column name, else raise UserError saying why. Letters are those of any script, in
+    Unicode's composed form (NFC): two names that look alike are one.
+    """
+    if _COLUMN.fullmatch(name):
+        return name
+    if not _is_column_name(name):
         raise UserError(
-            f"'{name[:80]}' cannot be a column name: a letter or '_' first, then letters, digits, '_', '-', '.', '$', "
-            "at most 200",
+            f"'{name[:80]}' cannot be a column name: a letter or '_' first, then letters of any script, digits, '_', "
+            "'-', '.', '$', at most 200",
+            name=name[:200],
+        )
+    composed = unicodedata.normalize("NFC", name)
+    if composed != name:
+        raise UserError(
+            f"'{name[:80]}' cannot be a column name: its letters and accents are written apart, write it in Unicode's "
+            f"composed form (NFC): '{composed[:80]}'",
             name=name[:200],
         )
     return name
+
+
+def _is_column_name(name: str) -> bool:
+    if not 0 < len(name) <= _COLUMN_CHARACTERS_MAX:
+        return False
+    return (name[0] in "_$" or is_letter(name[0])) and all(char in "_-.$" or is_name_character(char) for char in name)
+
+
+def is_letter(character: str) -> bool:
+    """Whether a name may begin with this character: a letter of any script."""
+    return unicodedata.category(character) in ("Lu", "Ll", "Lt", "Lm", "Lo", "Nl")
+
+
+def is_name_character(character: str) -> bool:
+    """Whether a name may go on with it: a letter, a mark that belongs to one (vowel signs, accents), a digit."""
+    return unicodedata.category(character)[0] in "LMN"
 
 
 def table_name_with_type(raw_table_name: str, table_type: TableType) -> str:

@@ -94,22 +94,17 @@ def _segments(segments: tuple[SegmentReport, ...]) -> Table:
 
 
 def _print_rejects(report: JobReport, console: Console) -> None:
-    for unit in report.units:
-        for file in unit.files:
-            if not file.num_rows_rejected:
-                continue
-            where = f" (all in {unit.reject_file_uri})" if unit.reject_file_uri else ""
-            console.print(
-                f"[yellow]{_count(file.num_rows_rejected, 'row')} rejected[/yellow] of "
-                f"{escape(file.uri)}{escape(where)}:"
-            )
-            causes = rejected_rows(file.reject_samples)
-            for cause in causes[:REJECTS_SHOWN_MAX]:
-                console.print(f"  {escape(cause)}", soft_wrap=True)
-            shown = file.reject_samples if len(causes) <= REJECTS_SHOWN_MAX else file.reject_samples[:REJECTS_SHOWN_MAX]
-            more = file.num_rows_rejected - len(shown)
-            if more:
-                console.print(f"  … and {more:,} more")
+    rejecting = [(unit, file) for unit in report.units for file in unit.files if file.num_rows_rejected]
+    for unit, file in rejecting:
+        where = f" (all in {unit.reject_file_uri})" if unit.reject_file_uri else ""
+        told = _count(file.num_rows_rejected, "row")
+        console.print(f"[yellow]{told} rejected[/yellow] of {escape(file.uri)}{escape(where)}")
+    # Once for all files: a value that nobody mapped is most often in many of them.
+    causes = rejected_rows(file for _, file in rejecting)
+    for cause in causes[:REJECTS_SHOWN_MAX]:
+        console.print(f"  {escape(cause)}", soft_wrap=True)
+    if len(causes) > REJECTS_SHOWN_MAX:
+        console.print(f"  … and {len(causes) - REJECTS_SHOWN_MAX:,} more causes; --json lists all")
 
 
 def _print_errors(report: JobReport, console: Console) -> None:

@@ -48,6 +48,7 @@ def show_loaded(loaded: Loaded, table: str, broker_url: str, as_json: bool) -> d
         "created": loaded.is_new,
         "segments": [archive.name.removesuffix(".tar.gz") for one in loaded.readings for archive in one.archives],
         "replacedSegments": list(loaded.known_segments),
+        "unrecognizedProperties": list(loaded.unread_keys),
         "query": loaded.query,
         "postQuery": post,
         "answer": loaded.answer,
@@ -63,6 +64,10 @@ def show_loaded(loaded: Loaded, table: str, broker_url: str, as_json: bool) -> d
             "[yellow]note[/yellow] the table had these rows already, from a file of the same content: they were "
             "replaced, not added; --again adds them once more",
             soft_wrap=True,
+        )
+    if loaded.unread_keys:
+        console.print(
+            f"[yellow]note[/yellow] keys that nothing reads: {escape(', '.join(loaded.unread_keys))}", soft_wrap=True
         )
     console.print()
     console.print(f"[bold]{escape(loaded.query)}[/bold]", soft_wrap=True, highlight=False)

@@ -17,7 +17,7 @@ from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, local_path, scheme_of
 from pinotpy.ingest.readers.spec import InputFile
 from pinotpy.ingest.sniffing.building import Reading, build_files
-from pinotpy.ingest.sniffing.column_names import column_names_of
+from pinotpy.ingest.sniffing.column_names import plain_name_of
 from pinotpy.ingest.sniffing.guess import Wishes
 from pinotpy.names import check_table_name
 
@@ -47,19 +47,22 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What was done. `known_segments`: names that the table had already: they were replaced by equal ones."""
+    """What was done. `known_segments`: names that the table had already: they were replaced by equal ones.
+    `unread_keys`: of the documents, which the controller keeps and nothing reads.
+    """
 
     readings: list[Reading]
     is_new: bool
     known_segments: tuple[str, ...]
     query: str
     answer: dict[str, Any]
+    unread_keys: tuple[str, ...] = ()
 
 
 def table_name_of(file: str) -> str:
     """A table's name made of a file's: `Flights 2013.csv.gz` → `Flights_2013`."""
     stem = file_name(file).split(".", 1)[0]
-    name = column_names_of([stem])[0].replace("__", "_")
+    name = plain_name_of(stem).replace("__", "_")
     return check_table_name(name or "data")
 
 
@@ -132,9 +135,10 @@ def load(
         PinotError: the controller refuses something, or the rows are not served within `timeout_s`.
     """
     table = request.table
+    unread: set[str] = set()
     if existing is None:
-        client.add_schema(readings[0].schema.to_json_dict())
-        client.add_table(readings[0].table_config.to_json_dict())
+        unread |= set(client.add_schema(readings[0].schema.to_json_dict()).get("unrecognizedProperties") or ())
+        unread |= set(client.add_table(readings[0].table_config.to_json_dict()).get("unrecognizedProperties") or ())
     before = {name for names in client.segments(table).values() for name in names} if existing is not None else set()
     archives = [archive for reading in readings for archive in reading.archives]
     names = [archive.name.removesuffix(".tar.gz") for archive in archives]
@@ -152,7 +156,8 @@ def load(
         f"SELECT COUNT(*) AS num_rows FROM {table}"
     )  # fmt: skip
     answer = _answer(client, table, query, broker_url, access, deadline)
-    return Loaded(readings, existing is None, tuple(sorted(before & set(names))), query, answer)
+    known = tuple(sorted(before & set(names)))
+    return Loaded(readings, existing is None, known, query, answer, tuple(sorted(unread)))
 
 
 def _answer(

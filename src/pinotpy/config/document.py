@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from pinotpy.errors import Fault, InvalidConfigError, UserError
+from pinotpy.errors import A_VALUE, MISSING, Fault, InvalidConfigError, UserError
 
 DOCUMENT_BYTES_MAX = 8 * 1024 * 1024
 FOUND_CHARACTERS_MAX = 80
@@ -219,7 +219,7 @@ def _fault(detail: Any, raw: Any, path: str) -> Fault:
     for step in location:
         path = child_path(path, step)
     if detail["type"] == "missing":
-        return Fault(path, "nothing", "a value: the key is required")
+        return Fault(path, MISSING, A_VALUE)
     return Fault(path, describe(detail["input"]), fault_allowed(detail))
 
 
@@ -320,17 +320,15 @@ Number = Annotated[float, BeforeValidator(_number)]
 Text = Annotated[str, BeforeValidator(_text)]
 
 
-def named(enum: type[Enum], *, any_case: bool = True) -> BeforeValidator:
-    """Accept the members of `enum` by their value. Pinot reads most of them without regard to case, data types
-    exactly.
-    """
+def named(enum: type[Enum]) -> BeforeValidator:
+    """Accept the members of `enum` by their value, without regard to case (data types: type_names.py)."""
 
     def find(value: Any) -> Any:
         if isinstance(value, enum):
             return value
         text = value.strip() if isinstance(value, str) else None
         for member in enum:
-            if text is not None and (text == member.value or (any_case and text.lower() == str(member.value).lower())):
+            if text is not None and text.lower() == str(member.value).lower():
                 return member
         raise ValueError("one of " + ", ".join(str(member.value) for member in enum))
 

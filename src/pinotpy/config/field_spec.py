@@ -16,6 +16,7 @@ from pydantic import Field
 from pinotpy.config.date_pattern import DatePattern
 from pinotpy.config.date_time import DateTimeFormat, TimeFormat, TimeUnit, parse_format
 from pinotpy.config.document import Document, Text, Truth, WholeNumber, named
+from pinotpy.config.type_names import data_type_named
 from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.decimals import decode_decimal, encode_decimal
 
@@ -36,9 +37,7 @@ class TimeGranularitySpec(Document):
     """Half of a `timeFieldSpec` of the old manual: the time column as it comes in, or as it is kept."""
 
     name: Text = Field(description="Name of the time column.")
-    data_type: Annotated[DataType, named(DataType, any_case=False)] = Field(
-        description="INT, LONG, STRING or TIMESTAMP."
-    )
+    data_type: Annotated[DataType, data_type_named()] = Field(description="INT, LONG, STRING or TIMESTAMP.")
     time_type: Annotated[TimeUnit, named(TimeUnit)] = Field(description="Unit of the values.")
     time_unit_size: WholeNumber = Field(1, ge=1, description="Number of units that a value counts.")
     time_format: Text = Field("EPOCH", description="EPOCH, or SIMPLE_DATE_FORMAT:pattern.")
@@ -62,7 +61,7 @@ class FieldSpec(Document):
     """A column of a schema, of any kind. Keys that do not belong to its kind are refused by `Schema.from_json`."""
 
     name: Text = Field(description="Name of the column.")
-    data_type: Annotated[DataType, named(DataType, any_case=False)] = Field(description="Type of the values.")
+    data_type: Annotated[DataType, data_type_named()] = Field(description="Type of the values.")
     field_type: FieldType = Field(
         FieldType.DIMENSION, description="What the column is for; follows from the list it stands in."
     )

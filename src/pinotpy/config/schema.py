@@ -26,9 +26,10 @@ from pinotpy.config.document import (
     refuse,
 )
 from pinotpy.config.field_spec import FieldSpec, TimeGranularitySpec, allowed_format, json_from_stored, stored_from_json
+from pinotpy.config.misspelt_keys import misspelt_keys
 from pinotpy.config.unread_keys import unrecognized
 from pinotpy.data_types import DataType, FieldType, default_null_value
-from pinotpy.errors import Fault
+from pinotpy.errors import A_VALUE, MISSING, Fault
 from pinotpy.names import check_column_name, check_table_name
 
 VIRTUAL_COLUMNS: Final = ("$docId", "$hostName", "$segmentName")
@@ -82,7 +83,7 @@ class Schema(Document):
             InvalidConfigError: the document has faults; `faults` lists each with path, what was found, what is allowed.
         """
         raw = read_object(document, "schema")
-        faults: list[Fault] = []
+        faults = misspelt_keys(Schema, raw)
         columns: dict[str, tuple[FieldSpec, ...]] = {}
         # path of each column by name, for duplicates and primary keys
         names: dict[str, str] = {}
@@ -269,13 +270,13 @@ def _with_canonical_default(spec: FieldSpec, path: str, faults: list[Fault]) -> 
 
 def _check_date_time(spec: FieldSpec, path: str, type_ok: bool, faults: list[Fault]) -> None:
     if spec.format is None:
-        faults.append(Fault(f"{path}.format", "nothing", "a value: the key is required"))
+        faults.append(Fault(f"{path}.format", MISSING, A_VALUE))
     elif _parses(parse_format, spec.format, f"{path}.format", faults) and type_ok:
         allowed = allowed_format(spec)
         if allowed is not None:
             faults.append(Fault(f"{path}.dataType", describe(spec.data_type), allowed))
     if spec.granularity is None:
-        faults.append(Fault(f"{path}.granularity", "nothing", "a value: the key is required"))
+        faults.append(Fault(f"{path}.granularity", MISSING, A_VALUE))
     else:
         _parses(parse_granularity, spec.granularity, f"{path}.granularity", faults)
 
@@ -326,7 +327,7 @@ def _read_time(item: Any, path: str, names: dict[str, str], faults: list[Fault])
 
 def _read_granularity(raw: Any, path: str, faults: list[Fault]) -> TimeGranularitySpec | None:
     if raw is ...:
-        faults.append(Fault(path, "nothing", "a value: the key is required"))
+        faults.append(Fault(path, MISSING, A_VALUE))
         return None
     spec = collect(TimeGranularitySpec, raw, path, faults)
     if spec is None:

@@ -64,7 +64,7 @@ class SegmentsConfig(Document):
     replication: WholeNumber | None = Field(
         None,
         ge=1,
-        description="Number of servers that hold each segment. 0 is refused: the reference stores 1 instead.",
+        description="Number of servers that hold each segment. Without it 1, or replicasPerPartition; 0 is refused.",
         json_schema_extra={"as_text": True},
     )
     replicas_per_partition: WholeNumber | None = Field(

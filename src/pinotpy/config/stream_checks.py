@@ -10,7 +10,7 @@ from pinotpy.config.settings_loading import MASK
 from pinotpy.config.stream_configs import StreamConfig, read_stream_config
 from pinotpy.config.stream_keys import is_secret
 from pinotpy.config.unread_keys import escaped
-from pinotpy.errors import Fault
+from pinotpy.errors import MISSING, Fault
 
 _CONFIGS: Final = ("tableIndexConfig", "streamConfigs")
 _MAPS: Final = ("ingestionConfig", "streamIngestionConfig", "streamConfigMaps")
@@ -41,7 +41,7 @@ def stream_faults(raw: dict[str, Any]) -> Iterator[Fault]:
         has_section = _written(raw, _MAPS[:2]) is not None
         yield Fault(
             _path((*_MAPS, 0)) if has_section else _path(_CONFIGS),
-            "nothing",
+            MISSING,
             "the stream of a REALTIME table: streamType, stream.<type>.topic.name, stream.<type>.decoder.class.name",
         )
 

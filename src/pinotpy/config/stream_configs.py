@@ -15,7 +15,7 @@ from pinotpy.config import stream_keys as keys
 from pinotpy.config.document import child_path, describe
 from pinotpy.config.offset_criterion import OffsetCriterion
 from pinotpy.config.stream_keys import StreamKey
-from pinotpy.errors import Fault
+from pinotpy.errors import A_VALUE, MISSING, Fault
 
 KEYS_MAX: Final = 500
 _SUGGESTED_CHARACTERS_MAX: Final = 100  # comparing names takes the square of their length
@@ -133,7 +133,7 @@ def _value(
     name = key.of_type(stream_type)
     if name not in texts:
         if key.is_required and name not in written:
-            faults.append(Fault(child_path(path, name), "nothing", "a value: the key is required"))
+            faults.append(Fault(child_path(path, name), MISSING, A_VALUE))
         return None
     if key.is_text and not isinstance(written[name], str):
         faults.append(Fault(child_path(path, name), describe(written[name]), "text"))

@@ -8,14 +8,17 @@ that need the schema are `check_against_schema`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pinotpy.config import table_checks
 from pinotpy.config.document import collect, read_object, refuse
+from pinotpy.config.misspelt_keys import misspelt_keys
 from pinotpy.config.schema import Schema
 from pinotpy.config.table_sections import TableSections
 from pinotpy.errors import Fault
-from pinotpy.names import raw_table_name
+from pinotpy.names import TableType, raw_table_name
+
+DEFAULT_REPLICATION: Final = 1
 
 
 class TableConfig(TableSections):
@@ -31,7 +34,8 @@ class TableConfig(TableSections):
         raw = read_object(document, "table config")
         # The reference writes absent sections as null.
         raw = {key: value for key, value in raw.items() if value is not None}
-        faults: list[Fault] = []
+        faults = misspelt_keys(TableConfig, raw)
+        _fill_replication(raw)
         config = collect(TableConfig, raw, "$", faults)
         if config is not None:
             faults.extend(table_checks.faults_of(config, raw))
@@ -40,6 +44,16 @@ class TableConfig(TableSections):
         refuse("table config", faults)
         assert config is not None
         return config.model_copy(update={"table_name": raw_table_name(config.table_name)})
+
+
+def _fill_replication(raw: dict[str, Any]) -> None:
+    """Without a number, one server holds each segment. Consuming tables may give replicasPerPartition instead."""
+    segments = raw.get("segmentsConfig")
+    if not isinstance(segments, dict) or segments.get("replication") is not None:
+        return
+    is_realtime = str(raw.get("tableType", "")).strip().upper() == TableType.REALTIME
+    if not is_realtime or segments.get("replicasPerPartition") is None:
+        raw["segmentsConfig"] = segments | {"replication": DEFAULT_REPLICATION}
 
 
 def _faults_of_parts(raw: dict[str, Any]) -> list[Fault]:

@@ -16,7 +16,7 @@ from pinotpy.config.indexing import (
 )
 from pinotpy.config.stream_checks import stream_faults
 from pinotpy.data_types import FieldType
-from pinotpy.errors import Fault
+from pinotpy.errors import MISSING, Fault
 from pinotpy.names import TableType, check_table_name, split_table_name
 
 if TYPE_CHECKING:
@@ -89,16 +89,12 @@ def _segments(config: TableSections, raw: dict[str, Any]) -> Iterator[Fault]:
     if not isinstance(written, dict):
         return
     is_realtime = config.table_type is TableType.REALTIME
-    if written.get("replication") is None and (not is_realtime or written.get("replicasPerPartition") is None):
-        yield Fault("$.segmentsConfig.replication", "nothing", "a number of replicas, at least 1")
     if is_realtime and segments.time_column_name is None and written.get("timeColumnName") is None:
-        yield Fault("$.segmentsConfig.timeColumnName", "nothing", "the time column: a REALTIME table needs one")
+        yield Fault("$.segmentsConfig.timeColumnName", MISSING, "the time column: a REALTIME table needs one")
     has_unit, has_value = written.get("retentionTimeUnit") is not None, written.get("retentionTimeValue") is not None
     if has_unit != has_value:
         missing = "retentionTimeValue" if has_unit else "retentionTimeUnit"
-        yield Fault(
-            f"$.segmentsConfig.{missing}", "nothing", "both retentionTimeUnit and retentionTimeValue, or neither"
-        )
+        yield Fault(f"$.segmentsConfig.{missing}", MISSING, "both retentionTimeUnit and retentionTimeValue, or neither")
 
 
 def _indexes(config: TableSections) -> Iterator[Fault]:
@@ -194,7 +190,7 @@ def _star_trees(config: TableSections) -> Iterator[Fault]:
                     "a dimension of dimensionsSplitOrder",
                 )
         if not tree.function_column_pairs and not tree.aggregation_configs:
-            yield Fault(f"{path}.functionColumnPairs", "nothing", "at least one pair such as SUM__price")
+            yield Fault(f"{path}.functionColumnPairs", MISSING, "at least one pair such as SUM__price")
         for position, pair in enumerate(tree.function_column_pairs):
             function, separator, column = pair.partition("__")
             if not separator or not column or function.upper().replace("_", "") not in STAR_TREE_FUNCTIONS:
@@ -239,7 +235,7 @@ def _assignment(config: TableSections, raw: dict[str, Any]) -> Iterator[Fault]:
     for index, tier in enumerate(config.tiers):
         written = raw["tierConfigs"][index].get("segmentAge")
         if tier.segment_selector_type == "time" and written is None:
-            yield Fault(f"$.tierConfigs[{index}].segmentAge", "nothing", "a period such as 7d for a tier by time")
+            yield Fault(f"$.tierConfigs[{index}].segmentAge", MISSING, "a period such as 7d for a tier by time")
     yield from _repeated([tier.name for tier in config.tiers], "$.tierConfigs", suffix=".name")
 
 
@@ -265,7 +261,7 @@ def _primary_keys(config: TableSections) -> Iterator[Fault]:
     if upserts and config.table_type is TableType.REALTIME:
         selector = config.routing.instance_selector_type if config.routing is not None else None
         if selector not in ("strictReplicaGroup", "multiStageReplicaGroup"):
-            named = "nothing" if selector is None else describe(selector)
+            named = MISSING if selector is None else describe(selector)
             yield Fault(
                 "$.routing.instanceSelectorType",
                 named,

@@ -46,7 +46,10 @@ class TableSections(Document):
     segments: SegmentsConfig = Field(
         alias="segmentsConfig", description="Time column, retention, replication and push."
     )
-    tenants: TenantConfig = Field(description="Brokers and servers; {} means DefaultTenant.")
+    tenants: TenantConfig = Field(
+        default_factory=lambda: TenantConfig.model_validate({}),
+        description="Brokers and servers; without it, or with {}, DefaultTenant.",
+    )
     indexing: TableIndexConfig = Field(alias="tableIndexConfig", description="Dictionaries, encodings and indexes.")
     metadata: TableCustomConfig = Field(default_factory=TableCustomConfig, description="Free-form texts of the owner.")
     quota: QuotaConfig | None = Field(None, description="Limits.")

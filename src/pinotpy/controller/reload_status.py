@@ -72,7 +72,8 @@ def status_of(
     elapsed = max((finished_ms if is_over else now_ms) - job.submitted_ms, 0) / _MINUTE_MS
     remaining = 0.0 if is_over else elapsed * (total - done - failed) / (done + failed) if done + failed else -1.0
     return {
-        "status": "IN_PROGRESS" if not is_over else "COMPLETED_WITH_ERRORS" if failed else "COMPLETED",
+        # A segment that stays as it was built does not have what its config asks for: that is not completed.
+        "status": "IN_PROGRESS" if not is_over else "COMPLETED_WITH_ERRORS" if failed or rebuild else "COMPLETED",
         "metadata": _metadata(job),
         "totalSegmentCount": total,
         "successCount": done,

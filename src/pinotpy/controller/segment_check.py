@@ -7,6 +7,7 @@ is a 4xx that lists every reason, and nothing is registered.
 from __future__ import annotations
 
 from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
 from pinotpy.errors import PinotError, UserError
 from pinotpy.names import check_segment_name, raw_table_name
 from pinotpy.segment.metadata import ColumnMetadata, SegmentMetadata
@@ -49,6 +50,17 @@ def check_segment(
         + more,
         segment=metadata.segment_name[:400],
         table=table_name_with_type,
+    )
+
+
+def missing_columns(metadata: SegmentMetadata, schema: Schema, config: TableConfig) -> tuple[str, ...]:
+    """Columns of the schema that a segment lacks, and that no expression fills: its rows have their defaults."""
+    transforms = config.ingestion.transform_configs if config.ingestion is not None else ()
+    computed = {transform.column_name for transform in transforms}
+    return tuple(
+        name
+        for name, spec in schema.field_specs.items()
+        if metadata.column(name) is None and name not in computed and not spec.transform_function
     )
 
 

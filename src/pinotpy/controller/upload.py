@@ -19,7 +19,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
 from pinotpy.controller.lineage import segments_beside
 from pinotpy.controller.registration import check_conditions
-from pinotpy.controller.segment_check import check_segment
+from pinotpy.controller.segment_check import check_segment, missing_columns
 from pinotpy.controller.segment_inputs import drop_replaced_inputs, drop_unnamed_inputs, input_list, inputs_record
 from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.controller.upload_leftovers import end_upload, forget_upload
@@ -80,10 +80,11 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """The result of an upload."""
+    """The result of an upload. `missing_columns`: of the schema, which the segment does not have."""
 
     segment_name: str
     table_name_with_type: str
+    missing_columns: tuple[str, ...] = ()
 
 
 def target_table(request: UploadRequest, named_by_segment: str | None = None) -> str:
@@ -133,7 +134,8 @@ def accept_upload(
             arrival, archive=sealed, size_bytes=sealed.stat().st_size, crypter=config.segments.crypter_class_name or ""
         )
     inputs = input_list(arrival.inputs) if arrival.inputs is not None else None
-    return _store_and_register(controller, arrival, metadata, inputs, table, config, request, register)
+    done = _store_and_register(controller, arrival, metadata, inputs, table, config, request, register)
+    return replace(done, missing_columns=missing_columns(metadata, schema, config))
 
 
 def _check_announced(announced: SegmentMetadata, actual: SegmentMetadata) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from pinotpy.errors import DataError, InvalidConfigError
+from pinotpy.errors import MISSING, DataError, InvalidConfigError
 from pinotpy.fs.configs import Configs
 from pinotpy.fs.whole_files import whole_file
 
@@ -36,7 +36,7 @@ class AesGcmCrypter:
         read = Configs("aesgcmcrypter", configs)
         path, previous = read.text("keyFile"), read.text("previousKeyFile")
         if path is None:
-            read.fault("keyFile", "nothing", "the path of a file with 32 bytes in hexadecimal")
+            read.fault("keyFile", MISSING, "the path of a file with 32 bytes in hexadecimal")
         read.finish()
         self._ciphers = [_cipher(Path(key_file)) for key_file in (path, previous) if key_file is not None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -29,13 +30,20 @@ class Columns:
 
     Args:
         checked_time_column: the column whose values must lie in 1971..2071, or None.
+        stored: columns that are in storage form already.
     """
 
-    def __init__(self, plan: TransformPlan, batch: pa.RecordBatch, checked_time_column: str | None = None) -> None:
+    def __init__(
+        self,
+        plan: TransformPlan,
+        batch: pa.RecordBatch,
+        checked_time_column: str | None = None,
+        stored: Mapping[str, Converted] | None = None,
+    ) -> None:
         self._plan, self._batch = plan, batch
         self._names = set(batch.schema.names)
         self._checked_time_column = checked_time_column
-        self._stored: dict[str, Converted] = {}
+        self._stored: dict[str, Converted] = dict(stored or {})
         self.transforms: TransformRows = plan.rows(batch, self.stored)
 
     def checked(self, spec: FieldSpec) -> Converted:

@@ -15,6 +15,11 @@ REJECTS_KEPT_MAX = 1000
 _CAUSES_SHOWN = 20
 # Of the text of a rejected row: enough to find and mend it.
 TEXT_CHARACTERS_MAX = 4096
+# Causes that are counted one by one; they may quote what was found.
+CAUSES_MAX = 200
+_CAUSE_CHARACTERS_MAX = 300
+_OTHER_CAUSES = "other causes"
+_PLACES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,11 @@ class RejectedRow:
     def __str__(self) -> str:
         where = f" column '{self.column}'" if self.column else ""
         return f"row {self.row}{where}: {self.cause}"
+
+
+def cause_text(column: str, cause: str) -> str:
+    """A cause with its column, by which equal ones are counted."""
+    return (f"column '{column}': {cause}" if column else cause)[:_CAUSE_CHARACTERS_MAX]
 
 
 class RejectSink(Protocol):
@@ -56,6 +66,7 @@ class RowLedger:
     nulls, cuts, replaced, dropped: of rows that are indexed, by column: rows without a value; values cut at their
         longest length; values in whose place the default stands (too long, NaN); entries left out of lists (null, NaN).
     num_null_times: rows without a value in the table's time column.
+    causes: of the rejected rows, by `cause_text`.
     sink: where rejected rows go besides, such as a `RejectFile`.
     """
 
@@ -68,6 +79,7 @@ class RowLedger:
     num_rows_added: int = 0
     rejects: list[RejectedRow] = field(default_factory=list)
     rejects_by_column: Counter[str] = field(default_factory=Counter)
+    causes: Counter[str] = field(default_factory=Counter)
     sink: RejectSink | None = None
     missing_columns: tuple[str, ...] = ()
     other_fields: tuple[str, ...] = ()
@@ -87,6 +99,8 @@ class RowLedger:
         self.num_rows_rejected += 1
         self.num_rows_skipped += allowed
         self.rejects_by_column[column] += 1
+        told = cause_text(column, cause)
+        self.causes[told if told in self.causes or len(self.causes) < CAUSES_MAX else _OTHER_CAUSES] += 1
         rejected = RejectedRow(
             self.file,
             row,
@@ -113,15 +127,32 @@ class RowLedger:
         ), self
         if self.num_rows_rejected == self.num_rows_skipped or self.reject_share <= reject_share_max:
             return
-        shown = "\n".join(f"  {rejected}" for rejected in self.rejects[:_CAUSES_SHOWN])
-        more = self.num_rows_rejected - min(len(self.rejects), _CAUSES_SHOWN)
+        lines, more = self._cause_lines()
+        shown = "\n".join(f"  {line}" for line in lines)
         columns = ", ".join(f"{name or 'whole row'}: {count}" for name, count in self.rejects_by_column.most_common(10))
         raise DecodeError(
             f"'{self.file}': {self.num_rows_rejected} of {self.num_rows_read + self.num_rows_added} rows are bad (by "
             f"column: {columns}), "
-            f"allowed is a share of {reject_share_max:g}\n{shown}" + (f"\n  … and {more} more" if more else ""),
+            f"allowed is a share of {reject_share_max:g}\n{shown}" + (f"\n  … and {more:,} more" if more else ""),
             file=self.file,
             row=self.rejects[0].row,
             num_rejected=self.num_rows_rejected,
             rejects=[(rejected.row, rejected.column, rejected.cause) for rejected in self.rejects],
         )
+
+    def _cause_lines(self) -> tuple[list[str], int]:
+        """(a line for each of the most frequent causes, rows of the others)."""
+        places: dict[str, list[RejectedRow]] = {}
+        for rejected in self.rejects:
+            places.setdefault(cause_text(rejected.column, rejected.cause), []).append(rejected)
+        lines: list[str] = []
+        told = 0
+        for cause, count in self.causes.most_common():
+            rows = places.get(cause)
+            if rows is None or len(lines) == _CAUSES_SHOWN:
+                continue
+            told += count
+            shown = ", ".join(str(rejected.row) for rejected in rows[:_PLACES_SHOWN])
+            more = ", …" if count > min(len(rows), _PLACES_SHOWN) else ""
+            lines.append(str(rows[0]) if count == 1 else f"{count:,} rows ({shown}{more}) {cause}")
+        return lines, self.num_rows_rejected - told

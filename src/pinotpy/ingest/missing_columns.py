@@ -53,6 +53,20 @@ class ExpectedColumns:
         return tuple(sorted(name for name in fields if name not in used)[:OTHER_FIELDS_MAX])
 
 
+def no_field_text(schema_name: str, columns: Collection[str], fields: Collection[str]) -> str:
+    """That records have none of the fields of a schema: whatever missingColumns says, they are not what is meant."""
+    found = f"fields {_names(sorted(fields))}" if fields else "no field at all"
+    return (
+        f"no record has a field of schema '{schema_name}': found {found}, expected some of {_names(columns)}; check "
+        "that these are the records, the table and the schema that are meant"
+    )
+
+
+def _names(names: Collection[str]) -> str:
+    shown = ", ".join(repr(name[:60]) for name in list(names)[:_FIELDS_SHOWN])
+    return f"{shown} …" if len(names) > _FIELDS_SHOWN else shown
+
+
 def expected_columns(
     schema: Schema, transformed: Collection[str], sources: Mapping[str, frozenset[str]]
 ) -> ExpectedColumns:

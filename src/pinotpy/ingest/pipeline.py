@@ -30,7 +30,7 @@ from pinotpy.ingest.complex_types import ComplexTypePlan
 from pinotpy.ingest.conversion import Converted
 from pinotpy.ingest.folder_values import FolderValues
 from pinotpy.ingest.ledger import RowLedger
-from pinotpy.ingest.missing_columns import expected_columns, fault_text, missing_columns_of
+from pinotpy.ingest.missing_columns import expected_columns, fault_text, missing_columns_of, no_field_text
 from pinotpy.ingest.readers.catalog import reader_for
 from pinotpy.ingest.readers.compression import DamagedArchiveError
 from pinotpy.ingest.readers.spec import FileFormat, InputBatch, InputFile, Progress, ReaderColumn
@@ -98,6 +98,10 @@ class RowPipeline:
         """Whether an expression reads the time of its record."""
         return RECORD_TIME in self._transforms.source_columns
 
+    def computes(self, name: str) -> bool:
+        """Whether a column has an expression, which gives it values that no record has."""
+        return name in self._transforms.transforms
+
     def flat_columns(self) -> tuple[ReaderColumn, ...]:
         """The schema's columns, an incoming time column of another name, and what expressions name."""
         mapped = self._transforms.mapped_columns
@@ -133,11 +137,17 @@ class RowPipeline:
         """Note which columns the file lacks, as soon as that is known: of a file that declares its fields before its
         first row.
 
-        Raises DecodeError where it may not. Of records that name their own fields the job decides, which sees all its
-        files.
+        Raises DecodeError where it may not, and where it has none of them. Of records that name their own fields the
+        job decides which may be missing, since it sees all its files.
         """
         fields = file.fields
-        if fields is None or fields.declared == at_end or not (fields.declared or fields.names):
+        if fields is None or fields.declared == at_end:
+            return
+        if len(self.expected.missing(fields.names)) == len(self.expected.sources) and (
+            fields.declared or ledger.num_rows_indexed
+        ):
+            raise file.broken(no_field_text(self.schema.schema_name, self.expected.sources, fields.names))
+        if not (fields.declared or fields.names):
             return
         ledger.missing_columns = self.expected.missing(fields.names | set(folders))
         ledger.other_fields = self.expected.others(fields.names)

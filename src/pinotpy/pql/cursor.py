@@ -26,7 +26,8 @@ class Cursor:
 
     def _show(self, token: Token) -> None:
         self.token = token
-        self.word = token.value.upper() if token.kind == WORD else ""
+        # Some letters beyond ASCII have upper cases within: `ın` is a name, not IN.
+        self.word = token.value.upper() if token.kind == WORD and token.value.isascii() else ""
         self.symbol = token.value if token.kind == SYMBOL else ""
 
     def ahead(self, count: int = 1) -> Token:

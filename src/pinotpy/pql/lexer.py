@@ -1,5 +1,7 @@
 """Query text to tokens, by one regular expression a dialect, and the errors that point into the text.
 
+Names may have letters of any script. Unquoted ones are read in Unicode's composed form (NFC), as schemas have them;
+what is quoted stays as it is written, for a field of a file may be called so.
 The dialects differ in four things: PQL's identifiers may hold hyphens, PQL's double quotes make strings where SQL's
 make identifiers, PQL's numbers have no exponent, and SQL has the sign `::`. A list of 64 or more literals after IN is
 one token, so that lists of 50,000 values stay cheap. Comments (`--` and `/* */`) and all white space, \\r included,
@@ -9,10 +11,12 @@ separate tokens.
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from typing import Final, NamedTuple
 
 from pinotpy.errors import ParseError
+from pinotpy.names import is_letter, is_name_character
 from pinotpy.pql.ast import Dialect, Position
 
 TEXT_BYTES_MAX: Final = 2 * 1024 * 1024
@@ -42,6 +46,12 @@ class Token(NamedTuple):
     start: int
     end: int
 
+
+# Characters beyond ASCII that are no white space; which of them are letters is looked up for those in names.
+BEYOND_ASCII: Final = (
+    r"\x80-\x84\x86-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff\u3001-\U0010ffff"
+)
+_LETTER = rf"[A-Za-z_{BEYOND_ASCII}]"
 
 # Possessive quantifiers only on single character classes: on groups Python before 3.11.5 matches wrongly (gh-106052).
 # The groups are unrolled loops, of which each step begins with a character that no other does: nothing is tried twice.
@@ -75,9 +85,14 @@ def _compile(
     )
 
 
-_PQL = _compile(r"\$?[A-Za-z_][A-Za-z0-9_]*+(?:-(?!-)[A-Za-z0-9_]*+)*", _PQL_STRING, _PQL_NUMBER, r"`[^`]++`")
+_PQL = _compile(
+    rf"\$?{_LETTER}[A-Za-z0-9_{BEYOND_ASCII}]*+(?:-(?!-)[A-Za-z0-9_{BEYOND_ASCII}]*+)*",
+    _PQL_STRING,
+    _PQL_NUMBER,
+    r"`[^`]++`",
+)
 _SQL = _compile(
-    r"\$?[A-Za-z_][A-Za-z0-9_$]*+",
+    rf"\$?{_LETTER}[A-Za-z0-9_${BEYOND_ASCII}]*+",
     _SQL_STRING,
     _SQL_NUMBER,
     r"`[^`]++`|\"(?!\"(?!\"))[^\"]*+(?:\"\"[^\"]*+)*\"",
@@ -172,6 +187,8 @@ def tokenize(query: QueryText) -> list[Token]:
         kind, value, end = match.lastgroup, match.group(), match.end()
         assert kind is not None
         if kind == WORD:
+            if not value.isascii():
+                value = _composed(query, value, offset)
             after_in = len(value) == 2 and value in ("IN", "in", "In", "iN")
         elif kind in (STRING, QUOTED):
             quote = value[0]
@@ -198,6 +215,15 @@ def tokenize(query: QueryText) -> list[Token]:
         offset = end
     append(Token(END, "", size, size))
     return tokens
+
+
+def _composed(query: QueryText, word: str, offset: int) -> str:
+    """A name in composed form; raises ParseError at the first character that cannot stand in one."""
+    first = 1 if word[0] == "$" else 0
+    for place, character in enumerate(word):
+        if not character.isascii() and not (is_letter if place == first else is_name_character)(character):
+            raise _bad_character(query, offset + place)
+    return unicodedata.normalize("NFC", word)
 
 
 def _read_unicode(query: QueryText, written: str, offset: int) -> tuple[str, str]:

@@ -12,6 +12,7 @@ import re
 from typing import Final, NamedTuple
 
 from pinotpy.pql.ast import Dialect, Position
+from pinotpy.pql.lexer import BEYOND_ASCII
 from pinotpy.pql.literals import decimal_literal, is_beyond
 
 SHAPE_CHARACTERS_MAX: Final = 8 << 10
@@ -21,7 +22,8 @@ NUMBER_CHARACTERS_MAX: Final = 18
 
 _NOWHERE: Final = Position()
 # Not within a word (PQL's may hold hyphens) or a number, and not running into one.
-_NUMBER = r"(?<![A-Za-z0-9_$.])(?<![A-Za-z0-9_$]-)(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?![A-Za-z0-9_$.`])"
+_WORD = rf"A-Za-z0-9_${BEYOND_ASCII}"
+_NUMBER = rf"(?<![{_WORD}.])(?<![{_WORD}]-)(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?![{_WORD}.`])"
 _PQL = re.compile(rf"('[^']*+(?:''[^']*+)*'|\"[^\"]*+(?:\"\"[^\"]*+)*\"|`[^`]*+`|{_NUMBER})")
 _SQL = re.compile(rf"('[^']*+(?:''[^']*+)*'|\"[^\"]*+(?:\"\"[^\"]*+)*\"|`[^`]*+`|{_NUMBER})")
 _DIGITS = frozenset("0123456789")

@@ -1,5 +1,5 @@
-"""Reload: bring the indexes of a segment on disk to what its table's config asks for, without building the segment
-anew.
+"""Reload: bring the indexes of a segment on disk to what its table's config asks for, and add columns that are given,
+without building the segment anew.
 
 What is missing is built from the segment itself into one appended file, `columns.N`; what is not wanted any more stays
 in its file under another kind, which no reader knows, and comes back for nothing if it is wanted again. The new
@@ -17,10 +17,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from pinotpy.config.field_spec import FieldSpec
 from pinotpy.config.schema import Schema
 from pinotpy.errors import DataError
 from pinotpy.segment import layout
-from pinotpy.segment.buffers import BufferWriter
+from pinotpy.segment.buffers import BufferWriter, StagedBuffers
 from pinotpy.segment.build.column_indexes import (
     INDEX_FORMS,
     IndexedValues,
@@ -29,6 +30,7 @@ from pinotpy.segment.build.column_indexes import (
     wanted_indexes,
     write_indexes,
 )
+from pinotpy.segment.build.column_writer import write_column
 from pinotpy.segment.build.indexing import ColumnIndexing
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.immutable import ImmutableSegment
@@ -45,16 +47,19 @@ NOTHING_TO_DO: Final = "nothing to do"
 
 @dataclass(frozen=True, slots=True)
 class ReloadPlan:
-    """By column, the names of its indexes (keys of INDEX_FORMS) that are built, taken up again, and dropped."""
+    """By column, the names of its indexes (keys of INDEX_FORMS) that are built, taken up again, and dropped; star-trees
+    and columns that are added.
+    """
 
     build: Mapping[str, tuple[str, ...]]
     restore: Mapping[str, tuple[str, ...]]
     drop: Mapping[str, tuple[str, ...]]
-    trees: tuple[TreeSpec, ...] = ()  # star-trees that are added
+    trees: tuple[TreeSpec, ...] = ()
+    columns: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not (self.build or self.restore or self.drop or self.trees)
+        return not (self.build or self.restore or self.drop or self.trees or self.columns)
 
     def words(self) -> str:
         """For logs and answers: `built city.inverted, dropped team.bloom`."""
@@ -64,6 +69,7 @@ class ReloadPlan:
             for verb, changes in parts
             if changes
         ]
+        shown += [f"filled {', '.join(self.columns)}"] if self.columns else []
         shown += [f"built star-tree({', '.join(tree.dimensions)})" for tree in self.trees]
         return "; ".join(shown) or NOTHING_TO_DO
 
@@ -109,11 +115,11 @@ def plan_reload(
 
 
 def needs_rebuild(
-    segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing], trees: Iterable[str] = ()
+    segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing], others: Iterable[str] = ()
 ) -> str:
     """What the config asks for and no reload brings, in words, "" if it is nothing: columns stay raw, or with a
-    dictionary, as they were built, and so have only the indexes that such columns can have. `trees`: why star-trees
-    cannot be built.
+    dictionary, as they were built, and so have only the indexes that such columns can have. `others`: why star-trees
+    cannot be built, and columns not be filled.
     """
     reasons = []
     for column in _columns_of(segment, schema):
@@ -135,7 +141,7 @@ def needs_rebuild(
             f"'{column.name}' is stored {stored}, the config asks for it "
             f"{configured}{''.join(f', and for its {name} index' for name in lacking)}"
         )
-    reasons += trees
+    reasons += others
     return f"{'; '.join(reasons)}: build the segment anew and upload it" if reasons else ""
 
 
@@ -147,7 +153,7 @@ def _columns_of(segment: ImmutableSegment, schema: Schema) -> Iterator[ColumnMet
             spec is not None
             and spec.data_type is column.data_type
             and spec.single_value == column.single_value
-            and _is_built(column)
+            and column.buffers
         ):
             yield column
 
@@ -160,15 +166,24 @@ def _is_as_set(kinds: Mapping[str, str], name: str, indexing: ColumnIndexing, pr
     return form is not None and kinds[prefix + form[0]] == index_settings(indexing, name)
 
 
-def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mapping[str, ColumnIndexing]) -> None:
+def reload_segment(
+    segment: ImmutableSegment,
+    plan: ReloadPlan,
+    indexing: Mapping[str, ColumnIndexing],
+    added: Mapping[str, tuple[FieldSpec, pa.ChunkedArray]] | None = None,
+) -> None:
     """Carry out a plan in the directory of an open segment; open it anew to see the outcome.
+
+    Args:
+        added: of each of the plan's columns its definition, and its values in storage form, shape (num_docs,).
 
     Raises DataError where an index or a tree would pass the limits of its format, or the segment was reloaded too
     often; then nothing has changed.
     """
     metadata = segment.metadata
     number = len(metadata.files)
-    if (plan.build or plan.trees) and number >= _FILES_MAX:
+    writes = bool(plan.build or plan.trees or plan.columns)
+    if writes and number >= _FILES_MAX:
         raise DataError(
             f"segment '{segment.name}' was reloaded {number - 1} times, at most {_FILES_MAX - 1} are possible: build "
             "it anew",
@@ -179,7 +194,7 @@ def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mappin
     segment.check_bytes(segment.columns() if plan.trees else tuple(plan.build), lambda: None)
     draft = segment.directory.amend()
     try:
-        writer = BufferWriter(draft, number) if plan.build or plan.trees else None
+        writer = BufferWriter(draft, number) if writes else None
         columns = []
         for column in metadata.columns:
             name = column.name
@@ -189,6 +204,8 @@ def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mappin
                     write_indexes(writer, indexed_values(segment.column(name)), indexing[name], plan.build[name])
                 )
             columns.append(replace(column, buffers=buffers))
+        if writer is not None and added is not None:
+            columns += [_added(name, *added[name], indexing[name], writer) for name in plan.columns]
         trees = metadata.star_trees
         if writer is not None and plan.trees:
             values = {name: segment.column(name) for name in segment.columns()}
@@ -203,6 +220,18 @@ def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mappin
     _log.info("segment reloaded segment=%s crc=%d changes=%s", segment.name, segment.crc, plan.words())
 
 
+def _added(
+    name: str, spec: FieldSpec, values: pa.ChunkedArray, indexing: ColumnIndexing, writer: BufferWriter
+) -> ColumnMetadata:
+    """A column with its indexes, written as a build writes it. It does not count in the segment's CRC."""
+    staged = StagedBuffers()
+    try:
+        written = write_column(values, spec, indexing, staged)
+    except DataError as error:
+        raise DataError(f"column '{name}' cannot be added: {error.message}", column=name) from error
+    return replace(written.metadata, buffers=tuple(writer.write(staged)))
+
+
 def indexed_values(column: ImmutableColumn) -> IndexedValues:
     """The values of a stored column, to build indexes of."""
     dictionary, is_fixed = column.dictionary, column.data_type.stored.is_fixed
@@ -215,10 +244,6 @@ def indexed_values(column: ImmutableColumn) -> IndexedValues:
         )
     distinct = dictionary.values() if is_fixed else dictionary.arrow()
     return IndexedValues(column.name, distinct, np.array(column.ids()), None, offsets, column.is_sorted)
-
-
-def _is_built(column: ColumnMetadata) -> bool:
-    return any(entry.file == 0 for entry in column.buffers)
 
 
 def _renamed(

@@ -1,5 +1,6 @@
 """Keeps the indexes of segments as their table's config asks: on every load what is missing is built, on reload what is
-not wanted any more is dropped as well. Also where its bytes are: mapped, or in memory (loadMode HEAP).
+not wanted any more is dropped as well. Computed columns that a segment was built without are filled. Also where its
+bytes are: mapped, or in memory (loadMode HEAP).
 
 A segment whose indexes cannot be built is served without them: every query is right without an index, only slower.
 """
@@ -21,6 +22,7 @@ from pinotpy.segment.directory.resident_directory import ResidentDirectory, plac
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
 from pinotpy.segment.reload import NOTHING_TO_DO, ReloadPlan, needs_rebuild, plan_reload, reload_segment
 from pinotpy.segment.star_tree.write import missing_trees
+from pinotpy.server.computed_columns import ComputedColumns
 from pinotpy.server.disk import disk_faults
 
 NO_DOCUMENTS = "no schema or table config"
@@ -43,16 +45,27 @@ class IndexUpkeep:
         if schema is None or config is None:
             return segment, NO_DOCUMENTS
         indexing = resolve_indexing(schema, config)
-        plan, beyond = _plan(schema, config, indexing, segment, drop=drop)
-        directory = _place(config, segment)
-        words = f"{plan.words()}; {beyond}" if beyond else plan.words()
-        if plan.is_empty and directory is segment.directory:
-            return segment, words
-        with disk_faults(f"the indexes of segment '{segment.name}' are not written"):
-            if not plan.is_empty:
-                reload_segment(segment, plan, indexing)
-            reopened = open_segment(directory, verify=False)
-        segment.close()
+        computed = ComputedColumns(schema, config)
+        # First, so that indexes and star-trees of the same config find them.
+        current, filled = _filled(schema, indexing, computed, segment)
+        try:
+            plan, beyond = _plan(schema, config, indexing, computed, current, drop=drop)
+            directory = _place(config, current)
+            done = "; ".join(filter(None, (filled, plan.words() if not filled or not plan.is_empty else "")))
+            words = f"{done}; {beyond}" if beyond else done
+            if plan.is_empty and directory is current.directory:
+                reopened = current
+            else:
+                with disk_faults(f"the indexes of segment '{segment.name}' are not written"):
+                    if not plan.is_empty:
+                        reload_segment(current, plan, indexing)
+                    reopened = open_segment(directory, verify=False)
+        except BaseException:
+            if current is not segment:
+                current.close()
+            raise
+        for one in {id(each): each for each in (segment, current) if each is not reopened}.values():
+            one.close()
         return reopened, words
 
     def needed(self, table: str, segments: Iterable[ImmutableSegment]) -> dict[str, str]:
@@ -62,10 +75,11 @@ class IndexUpkeep:
         schema, config = self._documents(table)
         if schema is None or config is None:
             return {}
-        indexing = resolve_indexing(schema, config)
+        indexing, computed = resolve_indexing(schema, config), ComputedColumns(schema, config)
         needed = {}
         for segment in segments:
-            plan, _ = _plan(schema, config, indexing, segment, drop=True)
+            plan, _ = _plan(schema, config, indexing, computed, segment, drop=True)
+            plan = replace(plan, columns=computed.missing(segment)[0])
             directory = _place(config, segment)
             if not plan.is_empty or directory is not segment.directory:
                 needed[segment.name] = with_move(plan.words(), segment.directory, directory)
@@ -78,8 +92,10 @@ class IndexUpkeep:
         schema, config = self._documents(table)
         if schema is None or config is None:
             return {}
-        indexing = resolve_indexing(schema, config)
-        plans = ((segment.name, _plan(schema, config, indexing, segment, drop=True)[1]) for segment in segments)
+        indexing, computed = resolve_indexing(schema, config), ComputedColumns(schema, config)
+        plans = (
+            (segment.name, _plan(schema, config, indexing, computed, segment, drop=True)[1]) for segment in segments
+        )
         return {name: words for name, words in plans if words}
 
     def _documents(self, table: str) -> tuple[Schema | None, TableConfig | None]:
@@ -110,10 +126,29 @@ def with_move(words: str, before: SegmentDirectory, after: SegmentDirectory) -> 
     return place if words == NOTHING_TO_DO else f"{words}; {place}"
 
 
+def _filled(
+    schema: Schema, indexing: Mapping[str, ColumnIndexing], computed: ComputedColumns, segment: ImmutableSegment
+) -> tuple[ImmutableSegment, str]:
+    """The segment with the computed columns that it can have, opened beside the given one, and what was done in words;
+    the same and "" where none is missing.
+    """
+    names, _ = computed.missing(segment)
+    if not names:
+        return segment, ""
+    columns = computed.fill(segment, names)
+    plan = ReloadPlan({}, {}, {}, columns=names)
+    added = {name: (schema.field_specs[name], values) for name, values in columns.values.items()}
+    with disk_faults(f"the computed columns of segment '{segment.name}' are not written"):
+        reload_segment(segment, plan, indexing, added)
+        reopened = open_segment(segment.directory, verify=False)
+    return reopened, "; ".join(filter(None, (plan.words(), columns.words)))
+
+
 def _plan(
     schema: Schema,
     config: TableConfig,
     indexing: Mapping[str, ColumnIndexing],
+    computed: ComputedColumns,
     segment: ImmutableSegment,
     *,
     drop: bool,
@@ -125,4 +160,4 @@ def _plan(
         # Not on every load: a tree that has too many records would be tried each time.
         trees, reasons = missing_trees(schema, config, segment)
         plan = replace(plan, trees=trees)
-    return plan, needs_rebuild(segment, schema, indexing, reasons)
+    return plan, needs_rebuild(segment, schema, indexing, (*reasons, *computed.missing(segment)[1]))

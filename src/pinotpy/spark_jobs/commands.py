@@ -138,11 +138,7 @@ def summary(report: JobReport) -> str:
     """A report in a few lines."""
     archive_bytes = sum(segment.archive_size_bytes for segment in report.segments)
     lines = [f"  not built of {names}: {cause}" for names, cause in failed_units(report)]
-    lines += [
-        f"  {file.uri}: {cause}"
-        for file in report.files
-        for cause in rejected_rows(file.reject_samples)[:_CAUSES_SHOWN]
-    ]
+    lines += [f"  {cause}" for cause in rejected_rows(report.files)[:_CAUSES_SHOWN]]
     more = [f"  … and {len(lines) - _LINES_MAX} more"] if len(lines) > _LINES_MAX else []
     counts = ", ".join(f"{report.total(name):,} {word}" for name, word in _COUNTS)
     built = f"{counts}; {len(report.segments):,} segments, {archive_bytes:,} bytes of archives"

@@ -152,7 +152,10 @@ def test_the_report_for_people_names_segments_rows_sizes_and_rejects(
     ended = pinotpy("create-segment", "--data-dir", folder, *documents, "--reject-share", "0.5")
     assert ended.status == 0, ended.err
     assert f"orders_20458_20459_{JANUARY_TAG}" in ended.out and "a-january.csv" in ended.out
-    assert "1 row rejected of" in ended.out and "row 3 column 'amount': 'many' is no number" in ended.out
+    assert (
+        "1 row rejected of" in ended.out and "row 3 of a-january.csv: column 'amount': 'many' is no number" in ended.out
+    )
+    assert """; nullStringValue "many" of the reader's settings reads it as null, dataType STRING""" in ended.out
     assert "4 rows read, 3 indexed, 1 rejected; 2 segments" in ended.out
 
 

@@ -71,11 +71,11 @@ def test_text_that_is_no_json_and_equal_keys_are_faults_with_their_place(tmp_pat
 
 
 def test_keys_that_nothing_reads_are_pointed_out_and_do_no_harm(tmp_path: Path, pinotpy: Any) -> None:
-    config = write(tmp_path / "t.json", {**CONFIG, "isDimTabel": True})
+    config = write(tmp_path / "t.json", {**CONFIG, "isLookup": True})
     ended = pinotpy("validate-config", "--table-config-file", config)
-    assert ended.status == 0 and ended.out == "valid\n" and "/isDimTabel" in ended.err
+    assert ended.status == 0 and ended.out == "valid\n" and "/isLookup" in ended.err
     assert pinotpy("validate-config", "--table-config-file", config, "--json").document["unrecognizedProperties"] == {
-        config: ["/isDimTabel"]
+        config: ["/isLookup"]
     }
 
 

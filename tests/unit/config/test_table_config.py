@@ -183,7 +183,7 @@ INDEX, SEGMENTS = "$.tableIndexConfig", "$.segmentsConfig"
 TREE = {"dimensionsSplitOrder": ["a"], "functionColumnPairs": ["SUM__b"]}
 WRONG: list[tuple[Any, list[str]]] = [
     ([], ["$"]),
-    ({}, ["$.tableName", "$.tableType", SEGMENTS, "$.tenants", INDEX]),
+    ({}, ["$.tableName", "$.tableType", SEGMENTS, INDEX]),
     (config(tableName="a b"), ["$.tableName"]),
     (config(tableName=""), ["$.tableName"]),
     (config(tableName="a/b"), ["$.tableName"]),
@@ -195,7 +195,6 @@ WRONG: list[tuple[Any, list[str]]] = [
     (config(tableIndexConfig=[]), [INDEX]),
     (config(segments={"replication": "0"}), [f"{SEGMENTS}.replication"]),
     (config(segments={"replication": "abc"}), [f"{SEGMENTS}.replication"]),
-    (config(segments={"replication": None}), [f"{SEGMENTS}.replication"]),
     (config(segments={"retentionTimeUnit": "DAYS", "retentionTimeValue": "x"}), [f"{SEGMENTS}.retentionTimeValue"]),
     (config(segments={"retentionTimeUnit": "WEEKS", "retentionTimeValue": "1"}), [f"{SEGMENTS}.retentionTimeUnit"]),
     (config(segments={"retentionTimeUnit": "DAYS"}), [f"{SEGMENTS}.retentionTimeValue"]),
@@ -364,8 +363,8 @@ def test_faults_of_types_and_across_keys_come_at_once() -> None:
 
 def test_cross_checks_run_although_a_required_section_is_missing() -> None:
     document = config({"invertedIndexColumns": ["a"], "noDictionaryColumns": ["a"]})
-    del document["tenants"]
-    assert set(faults(document)) == {"$.tenants", f"{INDEX}.invertedIndexColumns[0]"}
+    del document["tableType"]
+    assert set(faults(document)) == {"$.tableType", f"{INDEX}.invertedIndexColumns[0]"}
 
 
 def test_null_in_the_index_section_is_absent_as_in_the_reference() -> None:

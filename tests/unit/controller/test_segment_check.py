@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from pinotpy.config.schema import Schema
-from pinotpy.controller.segment_check import check_segment
+from pinotpy.config.table import TableConfig
+from pinotpy.controller.segment_check import check_segment, missing_columns
 from pinotpy.data_types import DataType, FieldType
 from pinotpy.errors import UserError
 from pinotpy.segment.metadata import ColumnMetadata, SegmentMetadata, TimeRange
@@ -112,3 +113,18 @@ def test_all_reasons_come_at_once_and_their_number_is_bounded() -> None:
     assert "built for table 'other'" in refused.value.message
     assert "column 'x0'" in refused.value.message
     assert "and 81 more" in refused.value.message
+
+
+def test_columns_that_a_segment_lacks_are_named_but_for_those_that_are_computed() -> None:
+    config = TableConfig.from_json(
+        {
+            "tableName": "parts",
+            "tableType": "OFFLINE",
+            "segmentsConfig": {},
+            "tableIndexConfig": {},
+            "ingestionConfig": {"transformConfigs": [{"columnName": "tags", "transformFunction": "split(raw, ';')"}]},
+        }
+    )
+    few = replace(GOOD, columns=GOOD.columns[:1])
+    assert missing_columns(GOOD, SCHEMA, config) == ()
+    assert missing_columns(few, SCHEMA, config) == ("amount", "day")

@@ -261,6 +261,15 @@ def test_a_segment_of_another_table_or_schema_is_refused_with_the_reason(harness
     assert harness.files() == []
 
 
+def test_columns_that_a_segment_lacks_are_told(harness: Harness, segment: Builder) -> None:
+    harness.add_parts()
+    schema = harness.http.get("/schemas/parts").json()
+    schema["dimensionFieldSpecs"].append({"name": "later", "dataType": "STRING"})
+    assert harness.post_json("/schemas", schema).status_code == 200
+    answer = harness.upload(segment(), tableName="parts")
+    assert (answer.status_code, answer.json()["missingColumns"]) == (200, ["later"])
+
+
 def test_times_of_a_wrong_unit_are_refused(harness: Harness, segment: Builder) -> None:
     harness.add_parts()
     answer = harness.upload(segment(first_day=3), tableName="parts")

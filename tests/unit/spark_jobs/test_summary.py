@@ -32,7 +32,10 @@ def test_equal_faults_stand_once_with_their_number_and_first_places() -> None:
     assert lines[1:] == [
         "  not built of 1.csv, 2.csv, 3.csv and 5 more: '/in/1.csv': access denied",
         "  not built of z.csv: damaged",
-        "  /in/a.csv: 10 rows (3, 4, 5, …) column 'qty': 'many' is no number",
-        "  /in/a.csv: row 20 3 fields, expected 4",
+        "  10 rows (3, 4, 5, …) of a.csv: column 'qty': 'many' is no number; nullStringValue \"many\" of the reader's "
+        "settings reads it as null, dataType STRING of the column takes it as text, --reject-share "
+        "(pinotpy.rejectShareMax) leaves such rows out",
+        "  row 20 of a.csv: 3 fields, expected 4; check delimiter and quoteCharacter of the reader's settings; "
+        "--reject-share (pinotpy.rejectShareMax) leaves such rows out",
         "push done: 8 pushed, 1 there already",
     ]

@@ -146,7 +146,7 @@ def report_line(report: PushReport, table: str, *, is_online: bool) -> str:
     for cluster in report.clusters:
         if cluster.replacement is not None and cluster.replacement.is_complete:
             line += f"; they replaced {len(cluster.replacement.segments_from)}"
-        line += f"; {told}" if (told := cluster.inputs.told) else ""
+        line += "".join(f"; {told}" for told in (cluster.inputs.told, cluster.missing_told) if told)
     return line
 
 

@@ -212,7 +212,9 @@ def upload_routes(controller: Controller) -> Routes:
             if folder is not None:
                 await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
         controller.metrics.count("controllerSegmentUploads", table=done.table_name_with_type)
-        return success(f"Successfully uploaded segment: {done.segment_name} of table: {done.table_name_with_type}")
+        answer = success(f"Successfully uploaded segment: {done.segment_name} of table: {done.table_name_with_type}")
+        # Told only where there are any, so that clients find the reference's answer.
+        return answer | ({"missingColumns": list(done.missing_columns)} if done.missing_columns else {})
 
     for path in ("/segments", "/v2/segments"):
         routes.post(

@@ -13,7 +13,7 @@ from pinotpy.config.document import describe, refuse
 from pinotpy.config.schema import Schema
 from pinotpy.config.stream_configs import StreamConfig
 from pinotpy.config.table import TableConfig
-from pinotpy.errors import DecodeError, Fault
+from pinotpy.errors import MISSING, DecodeError, Fault
 from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX
 from pinotpy.ingest.decoders.piped_decoder import PipedDecoder, parse_of_lists, stream_pipeline
 from pinotpy.ingest.decoders.properties import key_of, unknown_properties
@@ -37,7 +37,7 @@ def _record_decoder(stream: StreamConfig, columns: Sequence[ReaderColumn]) -> Re
     decoder = None
     if text is None:
         expected = "the schema that the records were written with, as JSON text"
-        faults.append(Fault(key_of(stream, _SCHEMA), "nothing", expected))
+        faults.append(Fault(key_of(stream, _SCHEMA), MISSING, expected))
     else:
         try:
             decoder = _of_schema(text, columns)

@@ -21,6 +21,7 @@ from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX
 from pinotpy.ingest.decoders.piped_decoder import PipedDecoder, stream_pipeline
 from pinotpy.ingest.decoders.plain_objects import PlainObjects
 from pinotpy.ingest.decoders.properties import unknown_properties
+from pinotpy.ingest.missing_columns import OTHER_FIELDS_MAX
 from pinotpy.ingest.readers.json_format import JsonParser, batch_of_records, is_row
 from pinotpy.ingest.readers.spec import FileFields, InputBatch, ReaderColumn, Reject
 
@@ -32,7 +33,19 @@ def make(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> Pip
     pipeline = stream_pipeline(schema, table_config)
     if not pipeline.reader_columns:
         raise InvalidConfigError("the schema has no columns")
-    return PipedDecoder(pipeline, JsonObjects(pipeline.reader_columns, PlainObjects(pipeline.reader_columns)))
+    parse = JsonObjects(pipeline.reader_columns, PlainObjects(pipeline.reader_columns))
+    return PipedDecoder(pipeline, parse, _fields_of)
+
+
+def _fields_of(payload: bytes) -> tuple[str, ...]:
+    """The keys of one object, some of them where it has many."""
+    try:
+        value = JsonParser(False).loads(payload)
+    except (ValueError, RecursionError):
+        return ()
+    return (
+        tuple(key[:SAMPLE_CHARACTERS_MAX] for key in list(value)[:OTHER_FIELDS_MAX]) if isinstance(value, dict) else ()
+    )
 
 
 class ObjectReader(Protocol):

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pinotpy.errors import DataError
 from pinotpy.ingest.ledger import RowLedger
+from pinotpy.ingest.missing_columns import no_field_text
 
 SAMPLES_MAX: Final = 10
 SAMPLE_CHARACTERS_MAX: Final = 256
@@ -33,6 +34,8 @@ class StreamLedger:
     records: that were read. rows = indexed + filtered + rejected: a record is one row, but for tombstones, which are
     none, and for records that complexTypeConfig makes several of.
     causes: of rejected rows, column and cause. nulls, cuts, replaced, dropped: as in RowLedger.
+    expected: columns that records are to fill, computed ones left out; fields: names that the first records have,
+    looked up while no record fills a column.
     """
 
     records: int = 0
@@ -48,6 +51,8 @@ class StreamLedger:
     replaced: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
     null_times: int = 0
+    expected: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
 
     def add(self, rows: RowLedger, num_records: int, num_tombstones: int, offsets: Any) -> None:
         """Add what became of a batch.
@@ -96,6 +101,8 @@ class StreamLedger:
         for cause, count in other.causes.items():
             self._count(cause, count)
         self.samples += other.samples[: SAMPLES_MAX - len(self.samples)]
+        self.expected = other.expected or self.expected
+        self.fields = self.fields or other.fields
         for mine, of_batch in (
             (self.nulls, other.nulls),
             (self.cuts, other.cuts),
@@ -118,9 +125,17 @@ class StreamLedger:
             return ""
         return next(iter(list(self.causes)), _OTHER)
 
+    def has_no_field(self) -> bool:
+        """Whether rows were made of records of which none has a value for any column of the schema."""
+        return bool(self.expected and self.indexed) and all(self.nulls[name] >= self.indexed for name in self.expected)
+
+    def no_field(self, schema_name: str) -> str:
+        """The same in words, "" if a record has one."""
+        return no_field_text(schema_name, self.expected, self.fields) if self.has_no_field() else ""
+
     def to_json(self) -> dict[str, Any]:
-        """All counts, for status pages."""
-        return {
+        """All counts, for status pages. missingColumns: those for which no record had a value."""
+        counts = {
             "records": self.records,
             "tombstones": self.tombstones,
             "indexed": self.indexed,
@@ -133,21 +148,31 @@ class StreamLedger:
                 {"offset": each.offset, "column": each.column, "cause": each.cause, "record": each.text}
                 for each in list(self.samples)
             ],
+            "values": {name: self.indexed - self.nulls[name] for name in self.expected},
             "nulls": dict(self.nulls),
             "cut": dict(self.cuts),
             "replacedByDefault": dict(self.replaced),
             "droppedFromLists": dict(self.dropped),
         }
+        return _with_missing(counts)
 
 
 def summed(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """The sum of two ledgers, or of parts of them, as JSON; of samples the first ones."""
     total = dict(one)
+    total.pop("missingColumns", None)
     for key, value in other.items():
         if isinstance(value, dict):
             total[key] = summed(total.get(key, {}), value)
+        elif key == "missingColumns":
+            pass  # counted anew below
         elif isinstance(value, list):
             total[key] = [*total.get(key, []), *value][:SAMPLES_MAX]
         else:
             total[key] = total.get(key, 0) + value
-    return total
+    return _with_missing(total) if "values" in total else total
+
+
+def _with_missing(counts: dict[str, Any]) -> dict[str, Any]:
+    missing = [name for name, count in counts["values"].items() if count <= 0] if counts.get("indexed") else []
+    return counts | {"missingColumns": missing}

@@ -47,11 +47,16 @@ class PipedDecoder:
 
     Args:
         parse: gets the numbers of payloads that are no tombstones.
+        fields_of: names of the fields of a payload, () where it has none; for records that name their own.
     """
 
-    def __init__(self, pipeline: RowPipeline, parse: Parse) -> None:
+    def __init__(
+        self, pipeline: RowPipeline, parse: Parse, fields_of: Callable[[bytes], tuple[str, ...]] = lambda payload: ()
+    ) -> None:
         self._pipeline = pipeline
         self._parse = parse
+        self._fields_of = fields_of
+        self._from_records = tuple(name for name in pipeline.schema.field_specs if not pipeline.computes(name))
         self._empty: pa.RecordBatch | None = None
         self._times_ms: Int64Array = _NO_RECORDS  # of the batch that is decoded
 
@@ -61,7 +66,10 @@ class PipedDecoder:
         counts = RowLedger("stream")
         self._times_ms = batch.times_ms
         parts = self._decoded(payloads, present, counts) if len(present) else []
+        ledger.expected = self._from_records
         ledger.add(counts, len(payloads), len(payloads) - len(present), batch.offsets)
+        if ledger.has_no_field():
+            ledger.fields = self._fields_of(payloads[int(present[0])].as_py())
         if len(parts) == 1:
             return DecodedRows(parts[0].batch, parts[0].row_numbers - 1)
         if not parts:

@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from pinotpy.ingest.jobs.report import JobReport, RejectSample, UnitReport
+from pinotpy.ingest.jobs.report import FileReport, JobReport, RejectSample, UnitReport
+from pinotpy.ingest.ledger import cause_text
 
 _PLACES_SHOWN = 3
+_QUOTED = re.compile(r"'(.*?)' is ", re.DOTALL)
 
 
-def rejected_rows(samples: Iterable[RejectSample]) -> list[str]:
-    """`column 'qty': 'many' is no number: 7 rows, 3, 5, 9, …`: a line for every cause of the rows that a report keeps
-    of a file.
+def rejected_rows(files: Iterable[FileReport]) -> list[str]:
+    """`7 rows (3, 5, 9, …) of a.csv: column 'qty': 'many' is no number; …`: a line for every cause of all files, the
+    most frequent first, with what would map it. Rows are those of the first file that has it.
     """
-    rows: dict[tuple[str, str], list[int]] = {}
-    for sample in samples:
-        rows.setdefault((sample.column, sample.cause), []).append(sample.row)
-    return [_of_rows(column, cause, numbers) for (column, cause), numbers in rows.items()]
+    counts: Counter[str] = Counter()
+    first: dict[str, tuple[FileReport, list[RejectSample]]] = {}
+    for file in files:
+        counts.update(file.rejects_by_cause)
+        for sample in file.reject_samples:
+            place = first.setdefault(cause_text(sample.column, sample.cause), (file, []))
+            if place[0] is file:
+                place[1].append(sample)
+    # Reports of an older worker have samples alone.
+    for told, (_, samples) in first.items():
+        counts.setdefault(told, len(samples))
+    return [_of_rows(told, count, first.get(told)) for told, count in counts.most_common()]
+
+
+def remedy(column: str, cause: str) -> str:
+    """What would map a value that was rejected, or leave its row out: options and keys of the job or the documents."""
+    leaves_out = "--reject-share (pinotpy.rejectShareMax) leaves such rows out"
+    value = _QUOTED.match(cause)
+    if column and value is not None:
+        null = f'nullStringValue "{value[1]}" of the reader\'s settings reads it as null, ' if value[1] else ""
+        return f"{null}dataType STRING of the column takes it as text, {leaves_out}"
+    if "long, allowed are" in cause:
+        return f"maxLength or maxLengthExceedStrategy of the column takes it, {leaves_out}"
+    if "outside of 1971 to 2071" in cause:
+        return f"check the column's format; without ingestionConfig.rowTimeValueCheck it is taken, {leaves_out}"
+    if "fields, expected" in cause:
+        return f"check delimiter and quoteCharacter of the reader's settings; {leaves_out}"
+    if cause.startswith("not UTF-8"):
+        return "name the encoding in the reader's settings, such as windows-1252"
+    return leaves_out
 
 
 def failed_units(report: JobReport) -> list[tuple[str, str]]:
@@ -30,12 +60,14 @@ def failed_units(report: JobReport) -> list[tuple[str, str]]:
     return [(_names(units), str(units[0].error)) for units in alike.values()]
 
 
-def _of_rows(column: str, cause: str, rows: Sequence[int]) -> str:
-    what = f"column '{column}': {cause}" if column else cause
-    if len(rows) == 1:
-        return f"row {rows[0]} {what}"
-    more = ", …" if len(rows) > _PLACES_SHOWN else ""
-    return f"{len(rows):,} rows ({', '.join(map(str, rows[:_PLACES_SHOWN]))}{more}) {what}"
+def _of_rows(told: str, count: int, first: tuple[FileReport, list[RejectSample]] | None) -> str:
+    if first is None:
+        return f"{count:,} {'row' if count == 1 else 'rows'}: {told}"
+    file, samples = first
+    shown = ", ".join(str(sample.row) for sample in samples[:_PLACES_SHOWN])
+    more = ", …" if count > min(len(samples), _PLACES_SHOWN) else ""
+    rows = f"row {shown}" if count == 1 else f"{count:,} rows ({shown}{more})"
+    return f"{rows} of {file.uri.rpartition('/')[2]}: {told}; {remedy(samples[0].column, samples[0].cause)}"
 
 
 def _without_names(unit: UnitReport) -> str:

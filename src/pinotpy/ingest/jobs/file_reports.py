@@ -6,20 +6,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pinotpy.config.field_spec import json_from_stored
 from pinotpy.config.ingestion import MissingColumns
 from pinotpy.config.schema import Schema
 from pinotpy.ingest.jobs.report import BY_COLUMN_COUNTS, ROW_COUNTS, SAMPLES_MAX, FileReport, RejectSample, UnitReport
-from pinotpy.ingest.ledger import RowLedger
+from pinotpy.ingest.ledger import RejectedRow, RowLedger
 from pinotpy.ingest.missing_columns import OTHER_FIELDS_MAX, fault_text
 from pinotpy.ingest.pipeline import RowPipeline
+
+_SAMPLES_OF_A_CAUSE: Final = 3
 
 
 def file_report(uri: str, size_bytes: int, ledger: RowLedger, error: str | None = None) -> FileReport:
     """The report of a file, or of the rows of it that one task saw."""
-    samples = tuple(RejectSample(reject.row, reject.column, reject.cause) for reject in ledger.rejects[:SAMPLES_MAX])
+    samples = tuple(RejectSample(reject.row, reject.column, reject.cause) for reject in _samples(ledger.rejects))
     missing: dict[str, Any] = {"missing_columns": ledger.missing_columns, "other_fields": ledger.other_fields}
     if error is not None:
         # Its rows are in no segment: they are not counted, the samples stay.
@@ -31,9 +33,23 @@ def file_report(uri: str, size_bytes: int, ledger: RowLedger, error: str | None 
         "cuts_by_column": ledger.cuts,
         "defaults_by_column": ledger.replaced,
         "dropped_by_column": ledger.dropped,
+        "rejects_by_cause": ledger.causes,
     }
     counts |= {name: dict(sorted(column_counts.items())) for name, column_counts in by_column.items()}
     return FileReport(uri, size_bytes, reject_samples=samples, **missing, **counts)
+
+
+def _samples(rejects: Sequence[RejectedRow]) -> list[RejectedRow]:
+    """SAMPLES_MAX of the rows, in their order: of each cause some, so that a frequent one does not hide the others."""
+    if len(rejects) <= SAMPLES_MAX:
+        return list(rejects)
+    seen: Counter[tuple[str, str]] = Counter()
+    first: list[int] = []
+    rest: list[int] = []
+    for place, rejected in enumerate(rejects):
+        seen[rejected.column, rejected.cause] += 1
+        (first if seen[rejected.column, rejected.cause] <= _SAMPLES_OF_A_CAUSE else rest).append(place)
+    return [rejects[place] for place in sorted([*first, *rest][:SAMPLES_MAX])]
 
 
 def joined_report(files: Sequence[FileReport]) -> FileReport:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pinotpy.config.document import describe, refuse
 from pinotpy.config.properties import parse_properties
-from pinotpy.errors import Fault, InvalidConfigError
+from pinotpy.errors import MISSING, Fault, InvalidConfigError
 from pinotpy.ingest.jobs.spec import IngestionJobSpec, JobType
 from pinotpy.ingest.jobs.templates import fill_templates
 
@@ -168,7 +168,7 @@ def _controllers(properties: Mapping[str, str], faults: list[Fault]) -> list[str
     port = properties.get("push.to.port", "").strip()
     if hosts and not (_is_number(port) and 0 < int(port) < 65536):
         faults.append(
-            Fault("push.to.port", describe(port) if port else "nothing", "the port of the controllers in push.to.hosts")
+            Fault("push.to.port", describe(port) if port else MISSING, "the port of the controllers in push.to.hosts")
         )
         return []
     return [f"{host}:{port}" if "://" in host else f"http://{host}:{port}" for host in hosts]

@@ -36,11 +36,12 @@ BY_COLUMN_COUNTS: Final = (
     "cuts_by_column",
     "defaults_by_column",
     "dropped_by_column",
+    "rejects_by_cause",
 )
 _TOLD: Final = (
     ("nulls_by_column", "without a value"),
-    ("cuts_by_column", "cut to their longest length"),
-    ("defaults_by_column", "replaced by the default"),
+    ("cuts_by_column", "cut to their longest length (maxLength)"),
+    ("defaults_by_column", "replaced by the default (longer than maxLength, or NaN)"),
     ("dropped_by_column", "left out of lists"),
 )
 
@@ -75,7 +76,7 @@ class FileReport:
     lacks, with fields of it that fill no column; of the rows that are indexed, by column: rows without a value, values
     cut to their longest length, values in whose place the default stands, entries left out of lists; and rows without a
     value in the time column.
-    `checksum`: of its bytes, as of SegmentInput.
+    `checksum`: of its bytes, as of SegmentInput. `rejects_by_cause`: rejected rows by `ledger.cause_text`.
     """
 
     uri: str
@@ -96,6 +97,7 @@ class FileReport:
     dropped_by_column: Mapping[str, int] = field(default_factory=dict)
     num_null_times: int = 0
     checksum: str = ""
+    rejects_by_cause: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

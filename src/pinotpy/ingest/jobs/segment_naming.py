@@ -15,7 +15,7 @@ from pinotpy.config.document import describe, refuse
 from pinotpy.config.schema import Schema
 from pinotpy.config.segments_config import PushFrequency
 from pinotpy.config.table import TableConfig
-from pinotpy.errors import Fault, UserError
+from pinotpy.errors import MISSING, Fault, UserError
 from pinotpy.ingest.jobs.job_parts import SegmentNameGeneratorSpec
 from pinotpy.ingest.segment_names import (
     FixedName,
@@ -163,7 +163,7 @@ def _faults(spec: SegmentNameGeneratorSpec, kind: str) -> Iterator[Fault]:
                 yield Fault(path, describe(value), error.message)
     for key in {"fixed": (_NAME,), "inputFile": (_PATTERN, _TEMPLATE)}.get(kind, ()):
         if key not in spec.configs:
-            yield Fault(f'{_PATH}.configs["{key}"]', "nothing", f"a value: {kind} names need it")
+            yield Fault(f'{_PATH}.configs["{key}"]', MISSING, f"a value: {kind} names need it")
     if kind == "inputFile" and _PATTERN in spec.configs:
         try:
             compile_pattern(spec.configs[_PATTERN], _PATTERN)

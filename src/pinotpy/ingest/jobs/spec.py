@@ -31,7 +31,7 @@ from pinotpy.config.document import (
     to_plain,
 )
 from pinotpy.config.ingestion import MissingColumns
-from pinotpy.errors import Fault, UserError
+from pinotpy.errors import MISSING, Fault, UserError
 from pinotpy.ingest.jobs.job_parts import (
     ExecutionFrameworkSpec,
     PinotClusterSpec,
@@ -300,13 +300,13 @@ def _faults_of(spec: IngestionJobSpec) -> Iterator[Fault]:
     """What no field can check alone."""
     sources = [name for name in ("source_table", "source_query") if getattr(spec.pinotpy, name)]
     if spec.job_type.creates and spec.input_dir_uri is None and not sources:
-        yield Fault("$.inputDirURI", "nothing", f"the folder of the input: {spec.job_type} reads files")
+        yield Fault("$.inputDirURI", MISSING, f"the folder of the input: {spec.job_type} reads files")
     if spec.job_type.creates and len(sources) + (spec.input_dir_uri is not None) > 1:
         yield Fault("$.inputDirURI", f"an input beside {' and '.join(sources)}", "one input")
     if spec.output_dir_uri is None:
-        yield Fault("$.outputDirURI", "nothing", "the folder of the segments' archives")
+        yield Fault("$.outputDirURI", MISSING, "the folder of the segments' archives")
     if spec.job_type.push_mode is not None and not spec.pinot_cluster_specs:
-        yield Fault("$.pinotClusterSpecs", "nothing", f"the controllers to push to: {spec.job_type} pushes segments")
+        yield Fault("$.pinotClusterSpecs", MISSING, f"the controllers to push to: {spec.job_type} pushes segments")
     if spec.clean_up_output_dir and spec.job_type.push_mode is not PushMode.TAR:
         yield Fault(
             "$.cleanUpOutputDir",
@@ -316,7 +316,7 @@ def _faults_of(spec: IngestionJobSpec) -> Iterator[Fault]:
     if not spec.pinot_cluster_specs and spec.job_type.creates and (spec.table_spec.schema_uri is None):
         yield Fault(
             "$.tableSpec.schemaURI",
-            "nothing",
+            MISSING,
             "the place of the schema, or pinotClusterSpecs to ask the controller for it",
         )
     rejects = spec.pinotpy.reject_file_uri

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from pinotpy.ingest.push.settings import PushKind
+
+_COLUMNS_TOLD: Final = 5
 
 
 class Outcome(StrEnum):
@@ -19,7 +22,9 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PushedSegment:
-    """One segment. `attempts`: 0 if it was not sent; `cause` says why it failed, "" otherwise."""
+    """One segment. `attempts`: 0 if it was not sent; `cause` says why it failed, "" otherwise; `missing_columns`: of
+    the schema, which the segment does not have.
+    """
 
     name: str
     uri: str
@@ -30,9 +35,10 @@ class PushedSegment:
     attempts: int = 0
     seconds: float = 0.0
     cause: str = ""
+    missing_columns: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        shown = {
+        shown: dict[str, Any] = {
             "segmentName": self.name,
             "uri": self.uri,
             "crc": str(self.crc),
@@ -42,7 +48,8 @@ class PushedSegment:
             "attempts": self.attempts,
             "seconds": round(self.seconds, 3),
         }
-        return shown | ({"cause": self.cause} if self.cause else {})
+        missing = {"missingColumns": [*self.missing_columns]} if self.missing_columns else {}
+        return shown | ({"cause": self.cause} if self.cause else {}) | missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,14 @@ class ClusterPush:
 
     def count(self, outcome: Outcome) -> int:
         return sum(segment.outcome is outcome for segment in self.segments)
+
+    @property
+    def missing_told(self) -> str:
+        """`columns that segments lack, their rows have the default: qty 3`, "" if none does."""
+        counts = Counter(name for segment in self.segments for name in segment.missing_columns)
+        shown = ", ".join(f"{name} {count:,}" for name, count in counts.most_common(_COLUMNS_TOLD))
+        more = f" and {len(counts) - _COLUMNS_TOLD} more" if len(counts) > _COLUMNS_TOLD else ""
+        return f"columns that segments lack, so that their rows have the default: {shown}{more}" if counts else ""
 
     @property
     def bytes_pushed(self) -> int:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from typing import Any
 from urllib.parse import urlsplit
 
 from pinotpy.client.controller import ControllerClient
@@ -47,6 +48,7 @@ def send_all(
 
     def send(source: SegmentSource) -> PushedSegment:
         began_ns, attempts, cause = clock.monotonic_ns(), 0, ""
+        missing: tuple[str, ...] = ()
         while not cause and not ended.is_set():
             left_s = (ends_ns - clock.monotonic_ns()) / 1e9
             if left_s <= 0:
@@ -54,7 +56,8 @@ def send_all(
                 break
             attempts += 1
             try:
-                send_once(cluster, source, settings, file_systems, timeout_s=min(settings.upload_timeout_s, left_s))
+                timeout_s = min(settings.upload_timeout_s, left_s)
+                missing = send_once(cluster, source, settings, file_systems, timeout_s=timeout_s)
                 break
             except PinotError as error:
                 wait_s = retry_wait_s(settings, attempts)
@@ -73,7 +76,7 @@ def send_all(
                     clock.wait(ended, wait_s)
         took_s = (clock.monotonic_ns() - began_ns) / 1e9
         outcome = Outcome.FAILED if cause else Outcome.PUSHED
-        done = reported(source, outcome, attempts=attempts, seconds=took_s, cause=cause)
+        done = reported(source, outcome, attempts=attempts, seconds=took_s, cause=cause, missing_columns=missing)
         log.info(
             "segment %s segment=%s bytes=%d attempts=%d took_ms=%d",
             outcome.value,
@@ -99,21 +102,23 @@ def send_once(
     file_systems: FileSystemSettings | None,
     *,
     timeout_s: float,
-) -> None:
-    """One attempt. Raises what storage or the controller says."""
+) -> tuple[str, ...]:
+    """One attempt; gives the columns of the schema that the segment lacks. Raises what storage or the controller
+    says.
+    """
     table, table_type = settings.table, settings.table_type.value
     inputs = source.inputs.to_bytes() if source.inputs is not None else None
 
-    def call(client: ControllerClient) -> None:
+    def call(client: ControllerClient) -> dict[str, Any]:
         match settings.kind:
             case PushKind.TAR:
                 with source.opened(file_systems) as stream:
-                    client.upload_segment(
+                    return client.upload_segment(
                         None, table, table_type=table_type, stream=stream, inputs=inputs, timeout_s=timeout_s
                     )
             case PushKind.URI:
                 headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": download_uri(source, settings)}
-                client.upload_segment(
+                return client.upload_segment(
                     None, table, table_type=table_type, headers=headers, inputs=inputs, timeout_s=timeout_s
                 )
             case PushKind.METADATA:
@@ -123,7 +128,7 @@ def send_once(
                     "COPY_SEGMENT_TO_DEEP_STORE": str(settings.copy_to_deep_store).lower(),
                 }
                 packed = BytesIO(pack_metadata(source.metadata_bytes, source.name))
-                client.upload_segment(
+                return client.upload_segment(
                     None,
                     table,
                     table_type=table_type,
@@ -133,7 +138,7 @@ def send_once(
                     timeout_s=timeout_s,
                 )
 
-    cluster.once(call)
+    return tuple(cluster.once(call).get("missingColumns", ()))
 
 
 def download_uri(source: SegmentSource, settings: PushSettings) -> str:
@@ -170,10 +175,25 @@ def retry_wait_s(settings: PushSettings, attempts: int) -> float:
 
 
 def reported(
-    source: SegmentSource, outcome: Outcome, *, attempts: int = 0, seconds: float = 0.0, cause: str = ""
+    source: SegmentSource,
+    outcome: Outcome,
+    *,
+    attempts: int = 0,
+    seconds: float = 0.0,
+    cause: str = "",
+    missing_columns: tuple[str, ...] = (),
 ) -> PushedSegment:
     """The line of a segment in the report."""
     metadata = source.metadata
     return PushedSegment(
-        source.name, source.uri, metadata.crc, source.size_bytes, metadata.num_docs, outcome, attempts, seconds, cause
+        source.name,
+        source.uri,
+        metadata.crc,
+        source.size_bytes,
+        metadata.num_docs,
+        outcome,
+        attempts,
+        seconds,
+        cause,
+        missing_columns,
     )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-_OTHER: Final = re.compile(r"[^A-Za-z0-9_]+")
+from pinotpy.names import is_letter, is_name_character
+
 _NAME_CHARACTERS_MAX: Final = 200
 _LETTERS: Final = {"ß": "ss", "ẞ": "SS", "ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "æ": "ae",
                    "Æ": "Ae", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D"}  # fmt: skip
 
 
 def column_names_of(fields: Sequence[str]) -> list[str]:
-    """A column name for each field, all of them different: the case is kept, blanks and signs become `_`, letters lose
-    their accents, an empty name is `col_N` (N from 1), equal ones are numbered (`price`, `price_2`).
+    """A column name for each field, all of them different: case and letters of any script are kept, blanks and signs
+    become `_`, letters and accents that are written apart are composed, an empty name is `col_N` (N from 1), equal ones
+    are numbered (`price`, `price_2`).
     """
     taken: set[str] = set()
     names = []
@@ -32,10 +33,17 @@ def column_names_of(fields: Sequence[str]) -> list[str]:
     return names
 
 
+def plain_name_of(text: str) -> str:
+    """A name of ASCII letters, as tables need it: letters lose their accents, all else becomes `_`; may be empty."""
+    plain = "".join(_LETTERS.get(letter, letter) for letter in unicodedata.normalize("NFC", text))
+    plain = "".join(letter for letter in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(letter))
+    return _column_name("".join(letter if letter.isascii() else " " for letter in plain))
+
+
 def _column_name(field: str) -> str:
-    text = "".join(_LETTERS.get(letter, letter) for letter in unicodedata.normalize("NFC", field))
-    text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    name = _OTHER.sub("_", text).strip("_") if _OTHER.search(text) else text
-    if name and name[0].isdigit():
+    text = unicodedata.normalize("NFC", field)
+    kept = "".join(letter if letter == "_" or is_name_character(letter) else " " for letter in text)
+    name = text if " " not in kept else "_".join(kept.split()).strip("_")
+    if name and name[0] != "_" and not is_letter(name[0]):
         name = f"col_{name}"
-    return name[:_NAME_CHARACTERS_MAX]
+    return unicodedata.normalize("NFC", name[:_NAME_CHARACTERS_MAX])

@@ -99,5 +99,8 @@ class PartitionReader:
         elif not failure and (cause := self.ledger.rejects_all()):
             failure = f"none of {self.ledger.records} records became a row: {cause}: check the decoder and the schema"
             layer = StreamLayer.DECODE.value
+        elif not failure and (found := self.ledger.no_field(self._spec.schema.schema_name)):
+            failure = f"{self.ledger.records:,} records became rows without a value: {found}"
+            layer = StreamLayer.DECODE.value
         is_behind = fetching.catching_up.is_behind
         return PartitionStatus(failure, fetching.is_final, fetching.last_fetch_ms, layer, is_behind)

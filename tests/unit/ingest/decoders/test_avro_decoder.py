@@ -287,7 +287,7 @@ def test_a_record_says_nothing_of_others(payloads: list[bytes | None]) -> None:
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ({}, "prop.schema: found nothing, allowed: the schema that the records were written with, as JSON text"),
+        ({}, "prop.schema is missing, expected: the schema that the records were written with, as JSON text"),
         ({"schema": "{"}, "prop.schema: found '{', allowed: an Avro schema of a record with columns of the table: "),
         ({"schema": '"long"'}, "it is of kind long"),
         ({"schema": '["null", "string"]'}, "it is of kind union"),

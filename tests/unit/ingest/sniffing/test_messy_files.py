@@ -152,8 +152,14 @@ def test_numbers_that_are_none_and_large_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "windows-1252"])
 def test_encodings_and_byte_order_marks(tmp_path: Path, encoding: str) -> None:
     file = built(tmp_path, "Straße,Preis\nGrün,1\n".encode(encoding))
-    assert file.rows == [{"Strasse": "Grün", "Preis": 1}]
-    assert file.reading.sniffed.names_changed == {"Strasse": "Straße"}
+    assert file.rows == [{"Straße": "Grün", "Preis": 1}]
+    assert file.reading.sniffed.names_changed == {}
+
+
+def test_letters_of_any_script_stay_in_names(tmp_path: Path) -> None:
+    file = built(tmp_path, "цена,店名,ราคา,Le prix (€),Stra\u00dfe,e\u0301t\u00e9\n1,2,3,4,5,6\n")
+    assert file.rows == [{"цена": 1, "店名": 2, "ราคา": 3, "Le_prix": 4, "Straße": 5, "été": 6}]
+    assert file.reading.sniffed.names_changed == {"Le_prix": "Le prix (€)", "été": "e\u0301t\u00e9"}
 
 
 def test_carriage_returns_alone_end_lines(tmp_path: Path) -> None:

@@ -77,6 +77,21 @@ def test_records_of_which_none_is_a_row_are_the_decoders_failure(worker: LocalWo
     producer.close()
 
 
+def test_records_with_none_of_the_fields_are_told_and_read_on(worker: LocalWorker, tmp_path: Path) -> None:
+    create_topic(tmp_path / "events", 1)
+    producer = FileStreamProducer(tmp_path / "events", SystemClock())
+    producer.append(0, [(None, b'{"weather": "rain"}')] * 2)
+    partition = opened(worker, config_of(tmp_path))
+    told = status_when(partition, lambda status: bool(status.failure))
+    assert told.layer == "DECODE" and told.failure.startswith(
+        "2 records became rows without a value: no record has a field of schema 'events': found fields 'weather', "
+    )
+    producer.append(0, [GOOD])
+    status_when(partition, lambda status: not status.failure)
+    assert partition.ledger()["indexed"] == 3 and partition.ledger()["missingColumns"] == []
+    producer.close()
+
+
 def test_a_decoder_that_fails_is_told_without_passwords_until_it_works(
     worker: LocalWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
