@@ -99,7 +99,7 @@ def _bindings() -> KeyBindings:
     return bindings
 
 
-class _Completer(Completer):
+class _Completer(Completer):  # type: ignore[misc]  # without the library its types are Any
     def __init__(self, session: Session) -> None:
         self._session = session
 

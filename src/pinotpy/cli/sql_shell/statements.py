@@ -38,10 +38,10 @@ def pieces_of(text: str) -> tuple[list[Piece], str]:
         start = _skipped(text, start)
         line = text.count("\n", 0, start) + 1
         if text.startswith("\\", start):
-            end = text.find("\n", start)
-            end = len(text) if end < 0 else end
-            pieces.append(Piece(text[start:end].strip(), line))
-            start = end
+            line_end = text.find("\n", start)
+            line_end = len(text) if line_end < 0 else line_end
+            pieces.append(Piece(text[start:line_end].strip(), line))
+            start = line_end
             continue
         end = _end_of_statement(text, start)
         if end is None:
