@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,16 @@ def columns_of(schema: dict[str, Any]) -> list[tuple[str, str, str]]:
             multiple = "" if spec.get("singleValueField", True) else "[]"
             columns.append((str(spec["name"]), f"{spec['dataType']}{multiple}", field))
     return columns
+
+
+def add_texts(table: Table, rows: Iterable[Sequence[str]]) -> None:
+    """Add rows of what users named: brackets in it are no markup, and control characters do not reach the terminal."""
+    from rich.markup import escape
+
+    from pinotpy.cli.result_table import visible
+
+    for row in rows:
+        table.add_row(*(escape(visible(cell)) for cell in row))
 
 
 def replica_counts(ideal: Mapping[str, Mapping[str, str]], view: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:

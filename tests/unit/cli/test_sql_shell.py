@@ -199,7 +199,7 @@ def test_an_error_has_its_place_in_the_text_and_a_status(sql: Any, form: str) ->
     said = ended.out if form in ("table", "json") else ended.err
     assert ended.status == 1 and "line 2, column 8" in said, ended
     if form != "json":
-        assert "  id x y FROM parts\n         ^" in said, said
+        assert "  id x y FROM parts\n       ^" in said, said
 
 
 def test_a_script_ends_at_its_first_error(sql: Any, tmp_path: Path) -> None:

@@ -43,6 +43,12 @@ def run(
 ) -> None:
     if sum((bool(segments), every, bool(older_than))) != 1:
         raise UserError("expected names of segments, --all or --older-than: one of them")
+    from pinotpy.names import split_table_name
+
+    table, suffix = split_table_name(table)
+    if suffix is not None and table_type.upper() not in ("", suffix):
+        raise UserError(f"the table is named with type {suffix}, and --table-type says {table_type}")
+    table_type = suffix or table_type
     with common.client() as client:
         chosen = _chosen(client, table, segments or [], table_type, older_than)
         number = sum(len(names) for names in chosen.values())

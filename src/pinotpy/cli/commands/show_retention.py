@@ -24,8 +24,10 @@ def run(
     if common.as_json:
         typer.echo(json.dumps(plans, indent=2))
         return
+    from pinotpy.names import split_table_name
+
     for kind, plan in plans.items():
-        _print_plan(f"{table}_{kind}", plan)
+        _print_plan(f"{split_table_name(table)[0]}_{kind}", plan)
 
 
 def _print_plan(name: str, plan: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pinotpy.cli.option_groups import ControllerOptions, controller_options, takes
-from pinotpy.cli.showing import bytes_text, columns_of, counted, plain_table, replica_counts, utc
+from pinotpy.cli.showing import add_texts, bytes_text, columns_of, counted, plain_table, replica_counts, utc
 
 NAME = "show-table"
 SEGMENTS_SHOWN_MAX = 20
@@ -43,8 +43,7 @@ def run(
 
     console = answer_console()
     columns = plain_table("column", "type", "field", title=f"Columns of {name}")
-    for column in columns_of(found["schema"]):
-        columns.add_row(*column)
+    add_texts(columns, columns_of(found["schema"]))
     console.print(columns)
     for kind, half in found["halves"].items():
         replicas, part = half["replicas"], size.get(f"{kind.lower()}Segments") or {}

@@ -24,7 +24,9 @@ def run(
     form: Annotated[str, typer.Option("--format", help="table, vertical, csv, json or jsonl")] = "table",
     output: Annotated[
         Path | None,
-        typer.Option("--output", help="write the answer to this file: .csv, .parquet, .arrow, .json, .jsonl, .txt"),
+        typer.Option(
+            "--output", help="write the first answer to this file: .csv, .parquet, .arrow, .json, .jsonl, .txt"
+        ),
     ] = None,
     timing: Annotated[bool, typer.Option("--timing", help="show how long statements take")] = False,
     query_options: Annotated[

@@ -66,16 +66,15 @@ def _describe(session: Session, table: str) -> None:
 def _print_table(session: Session, names: list[str], rows: list[list[str]], empty: str) -> None:
     from rich.console import Console
 
-    from pinotpy.cli.showing import plain_table
+    from pinotpy.cli.showing import add_texts, plain_table
 
     if not rows:
         session.show(empty + "\n")
         return
     table = plain_table(*names)
-    for row in rows:
-        table.add_row(*row)
+    add_texts(table, rows)
     text = io.StringIO()
-    Console(file=text, width=200).print(table, markup=False)
+    Console(file=text, width=200).print(table)
     session.show(text.getvalue())
 
 

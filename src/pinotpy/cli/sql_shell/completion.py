@@ -80,10 +80,10 @@ def candidates(
                 yield Candidate(_quoted(name, dialect), f"{data_type} {kind}")
     if not word:
         return  # all functions and keywords are no help
+    typed = word_before(statement)
     for name in known.known_functions():
         if name.lower().startswith(word):
-            yield Candidate(f"{name}(", "function")
-    typed = word_before(statement)
+            yield Candidate(f"{name.upper() if typed.isupper() else name}(", "function")
     for keyword in (*KEYWORDS, *(PQL_KEYWORDS if dialect == "pql" else ())):
         if keyword.lower().startswith(word):
             yield Candidate(keyword.lower() if typed.islower() else keyword, "keyword")

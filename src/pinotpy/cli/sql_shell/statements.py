@@ -45,7 +45,7 @@ def pieces_of(text: str) -> tuple[list[Piece], str]:
             continue
         end = _end_of_statement(text, start)
         if end is None:
-            return pieces, text[start:].rstrip()
+            return pieces, text[start:]
         pieces.append(Piece(text[start:end].rstrip(), line))
         start = end + 1
 
@@ -54,7 +54,7 @@ def script_pieces(text: str) -> list[Piece]:
     """All of a script: what stands behind the last `;` is a statement, too."""
     pieces, rest = pieces_of(text)
     if rest:
-        pieces.append(Piece(rest, text.count("\n", 0, text.rindex(rest)) + 1))
+        pieces.append(Piece(rest.rstrip(), text.count("\n", 0, len(text) - len(rest)) + 1))
     return pieces
 
 
