@@ -25,7 +25,7 @@ NAMES_AT_ONCE = 5_000
 def run(
     common: ControllerOptions,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="name of the table")],
-    segments: Annotated[list[str] | None, typer.Argument(metavar="[SEGMENT]...", help="names of segments")] = None,
+    segments: Annotated[list[str] | None, typer.Argument(metavar="SEGMENT", help="names of segments")] = None,
     every: Annotated[bool, typer.Option("--all", help="every segment; the table stays")] = False,
     older_than: Annotated[
         str, typer.Option("--older-than", help="segments all of whose rows are older: 30d, 12h, 1d6h")

@@ -19,7 +19,7 @@ NAME = "restore-segments"
 def run(
     common: ControllerOptions,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="name of the table, which exists")],
-    segments: Annotated[list[str] | None, typer.Argument(metavar="[SEGMENT]...", help="names of segments")] = None,
+    segments: Annotated[list[str] | None, typer.Argument(metavar="SEGMENT", help="names of segments")] = None,
     every: Annotated[
         bool, typer.Option("--all", help="every deleted segment whose name the table does not have")
     ] = False,

@@ -16,7 +16,7 @@ NAME = "sql"
 
 def run(
     statement: Annotated[
-        str | None, typer.Argument(metavar="[STATEMENT]", help="what to ask; without it, a prompt")
+        str | None, typer.Argument(metavar="STATEMENT", help="what to ask; without it, a prompt")
     ] = None,
     command: Annotated[str | None, typer.Option("--command", "-c", help="the same as an option")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="file of statements, each ending with ;")] = None,
