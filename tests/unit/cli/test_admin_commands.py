@@ -87,7 +87,7 @@ def test_a_table_is_shown_with_config_schema_sizes_segments_and_state(
         "LONG",
         "4 of 4 replicas serve",
         "2019-04-14",
-        "invertedIndexColumns",
+        "loadMode",
         "unknown on servers",
     ):
         assert words in shown, (words, shown)
