@@ -251,6 +251,7 @@ ONE_DOOR = {  # libraries that only one place may import
     "google_crc32c": {"segment/checksum.py"},
     "re2": {"functions/text/patterns.py"},
     "confluent_kafka": {"stream/kafka/client.py"},
+    "prompt_toolkit": {"cli/sql_shell/prompt.py"},
     "pyspark": {
         "spark_jobs/session.py",
         "spark_jobs/regrouping.py",
@@ -305,6 +306,7 @@ try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
-sys.exit(", ".join(name for name in ("numpy", "pyarrow", "numba", "pandas", "pyspark") if name in sys.modules) or None)
+heavy = ("numpy", "pyarrow", "numba", "pandas", "pyspark", "prompt_toolkit")
+sys.exit(", ".join(name for name in heavy if name in sys.modules) or None)
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

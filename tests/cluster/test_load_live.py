@@ -1,6 +1,7 @@
 """Proves that `load` brings files of a user into a cluster that runs, from looking into them to the first answer: a CSV
 with a German spelling, packed JSON lines and Parquet; that loading again adds rows; that what does not fit is named
-before anything is sent; and that a wrong guess is mended by the flag that the output names.
+before anything is sent; that a wrong guess is mended by the flag that the output names; and that its segments can be
+deleted and brought back.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def test_files_become_tables_that_answer(tmp_path: Path) -> None:
         _a_csv_is_loaded_and_loaded_again(loader, tmp_path)
         _a_wrong_guess_is_mended_by_the_flag_that_is_named(loader, tmp_path)
         _json_lines_and_parquet_equal_what_duckdb_reads(loader, tmp_path)
+        _segments_go_and_come_back(loader)
     finally:
         cluster.close()
 
@@ -124,3 +126,20 @@ def _json_lines_and_parquet_equal_what_duckdb_reads(loader: Loader, tmp_path: Pa
         assert loaded["created"] is True and loaded["answer"]["resultTable"]["rows"] == [[2000]]
         expected = duckdb.sql(query.format(f"{reader}('{path}')")).fetchall()
         assert loader.rows("SET enableNullHandling = true; " + query.format(table)) == [list(row) for row in expected]
+
+
+def _segments_go_and_come_back(loader: Loader) -> None:
+    """The commands that look after tables, with servers that tell sizes, drop segments and load them again."""
+    asked = ("sql", "SELECT COUNT(*) AS n, SUM(Preis) AS s FROM kunden", "--format", "csv")
+    broker = ("--broker-url", loader.cluster.broker_url)
+    before = loader.run(*asked, *broker).stdout
+    servers = [each for each in json.loads(loader.run("show-instances", "--json").stdout) if each["role"] == "server"]
+    assert servers[0]["segments"] > 0 and servers[0]["bytes"] > 0 and servers[0]["segmentsOfUnknownSize"] == 0
+    assert servers[0]["aliveSinceMs"] and servers[0]["version"]
+    sizes = json.loads(loader.run("show-table", "kunden", "--json").stdout)["sizes"]
+    assert sizes["reportedSizeInBytes"] > 0 and sizes["offlineSegments"]["missingSegments"] == 0
+    assert "add --yes" in loader.run("delete-segments", "kunden", "--all", status=1).stderr
+    assert "restore-segments brings them back" in loader.run("delete-segments", "kunden", "--all", "--yes").stdout
+    # At once: it waits until servers have dropped what was deleted, and until they serve again.
+    assert "restored and served" in loader.run("restore-segments", "kunden", "--all").stdout
+    assert loader.run(*asked, *broker).stdout == before

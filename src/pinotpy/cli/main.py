@@ -20,7 +20,7 @@ app = typer.Typer(
     name="pinotpy",
     help="A distributed OLAP store: run a cluster, load data, run queries.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,  # of bash, zsh, fish and PowerShell, by --install-completion
     pretty_exceptions_enable=False,
 )
 

@@ -78,6 +78,7 @@ MissingColumns = Annotated[
         "say)",
     ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="do not ask; needed where there is no terminal")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 
 # --- of the cluster on this machine ----------------------------------------------------------------------------------

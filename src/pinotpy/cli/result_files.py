@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pinotpy.client.result import ResultSetGroup
 from pinotpy.errors import UserError
@@ -35,12 +35,7 @@ def write_result(group: ResultSetGroup, path: Path, file_format: FileFormat) -> 
     """Write the answer's table, whole or not at all; its number of rows. UserError if the answer has no table, or
     several.
     """
-    if len(group.tables) != 1:
-        raise UserError(
-            f"the answer has {len(group.tables)} tables, and a file holds one: ask one aggregation, or add the "
-            "options groupByMode=sql;responseFormat=sql"
-        )
-    table = group.to_arrow()
+    table = _only_table(group)
     partial = path.with_name(f"{path.name}.partial")
     try:
         match file_format:
@@ -49,7 +44,7 @@ def write_result(group: ResultSetGroup, path: Path, file_format: FileFormat) -> 
             case FileFormat.PARQUET:
                 _write_parquet(table, partial)
             case FileFormat.CSV:
-                _write_csv(table, group, partial)
+                write_csv(group, partial)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
@@ -74,10 +69,21 @@ def _write_parquet(table: Any, path: Path) -> None:
     pq.write_table(table, path, compression="zstd")
 
 
-def _write_csv(table: Any, group: ResultSetGroup, path: Path) -> None:
+def _only_table(group: ResultSetGroup) -> Any:
+    if len(group.tables) != 1:
+        raise UserError(
+            f"the answer has {len(group.tables)} tables, and a file holds one: ask one aggregation, or add the "
+            "options groupByMode=sql;responseFormat=sql"
+        )
+    return group.to_arrow()
+
+
+def write_csv(group: ResultSetGroup, target: Path | IO[bytes]) -> None:
+    """Write the answer's table with a header line. UserError if the answer has no table, or several."""
     import pyarrow as pa
     from pyarrow import csv
 
+    table = _only_table(group)
     for position, field in enumerate(table.schema):
         if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
             # What CSV has no form for is written as JSON has it.
@@ -92,4 +98,4 @@ def _write_csv(table: Any, group: ResultSetGroup, path: Path) -> None:
                 for row in group.rows
             ]
             table = table.set_column(position, pa.field(field.name, pa.string()), pa.array(texts, pa.string()))
-    csv.write_csv(table, path)
+    csv.write_csv(table, target)

@@ -27,18 +27,20 @@ def answer_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 
 
-def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = ROWS_SHOWN_MAX) -> None:
+def print_answer(
+    console: Console, answer: dict[str, Any], *, rows_max: int = ROWS_SHOWN_MAX, more: str = "--json prints all"
+) -> None:
     """Print all result tables of `answer`, or the plan that EXPLAIN found, then the trace if there is one, one line of
-    counters, its warnings, and its exceptions in red.
+    counters, its warnings, and its exceptions in red. `more`: how to see the rows beyond `rows_max`.
     """
-    for number, (names, rows, types) in enumerate(_results(answer)):
+    for number, (names, rows, types) in enumerate(results(answer)):
         if number:
             console.print()
         console.print(_table(names, rows[:rows_max], types))
         if not rows:
             console.print("no rows")
         elif len(rows) > rows_max:
-            console.print(f"… and {len(rows) - rows_max:,} more rows; --json prints all")
+            console.print(f"… and {len(rows) - rows_max:,} more rows; {more}")
     if answer.get("explain") and "resultTable" not in answer:  # SQL has the plan as a table, too
         _print_lines(console, plan_lines(answer["explain"]))
     if answer.get("traceInfo"):
@@ -47,19 +49,19 @@ def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = RO
         console.print()
     console.print(f"[dim]{escape(summary(answer))}[/dim]")
     for warning in answer.get("warnings") or []:
-        console.print(f"[yellow]warning[/yellow] {escape(_visible(str(warning)))}")
+        console.print(f"[yellow]warning[/yellow] {escape(visible(str(warning)))}")
     faults = answer.get("exceptions") or []
     for fault in faults:
-        console.print(f"[red]error {fault.get('errorCode')}[/red] {escape(_visible(str(fault.get('message'))))}")
+        console.print(f"[red]error {fault.get('errorCode')}[/red] {escape(visible(str(fault.get('message'))))}")
     if answer.get("exactness") not in (None, "exact"):
         # Faults are among the reasons; they have been told.
         reasons = "" if faults else ": " + "; ".join(answer.get("exactnessReasons") or [])
-        console.print(f"[yellow]this answer is {answer['exactness']}[/yellow]{escape(_visible(reasons))}")
+        console.print(f"[yellow]this answer is {answer['exactness']}[/yellow]{escape(visible(reasons))}")
 
 
 def _print_lines(console: Console, lines: list[str]) -> None:
     for line in lines:
-        console.print(escape(_visible(line)), soft_wrap=True)
+        console.print(escape(visible(line)), soft_wrap=True)
 
 
 def summary(answer: dict[str, Any]) -> str:
@@ -72,7 +74,7 @@ def summary(answer: dict[str, Any]) -> str:
     )
 
 
-def _results(answer: dict[str, Any]) -> Iterator[tuple[list[str], list[list[Any]], list[str] | None]]:
+def results(answer: dict[str, Any]) -> Iterator[tuple[list[str], list[list[Any]], list[str] | None]]:
     """Columns, rows and types of each result; PQL has no types."""
     if "resultTable" in answer:
         schema = answer["resultTable"]["dataSchema"]
@@ -94,9 +96,9 @@ def _table(names: list[str], rows: list[list[Any]], types: list[str] | None) -> 
     for number, name in enumerate(names):
         numeric = types[number] in _NUMERIC if types else _is_numeric([row[number] for row in rows[:20]])
         # Folded, never cut: half a number is a wrong number.
-        table.add_column(escape(_visible(str(name))), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(escape(visible(str(name))), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(_visible(_cell(value))) for value in row))
+        table.add_row(*(escape(visible(_cell(value))) for value in row))
     return table
 
 
@@ -110,7 +112,7 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Control characters as escapes: data must not steer the terminal. Line ends stay."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
 

@@ -17,6 +17,7 @@ from pinotpy.controller.api.old_forms import old_routes
 from pinotpy.controller.api.queries import query_routes
 from pinotpy.controller.api.realtime import realtime_routes
 from pinotpy.controller.api.reloads import reload_routes
+from pinotpy.controller.api.restores import restore_routes
 from pinotpy.controller.api.schemas import schema_routes
 from pinotpy.controller.api.segments import segment_routes
 from pinotpy.controller.api.tables import table_routes
@@ -41,6 +42,7 @@ def controller_routes(
         realtime_routes(controller),
         table_routes(controller),
         upload_routes(controller),
+        restore_routes(controller),
         reload_routes(controller),  # before the segments', whose names of segments would take `needReload` for one
         lineage_routes(controller),  # before the segments', too
         segment_routes(controller),

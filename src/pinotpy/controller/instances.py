@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import Field
 
 from pinotpy.cluster.paths import instance_folders
 from pinotpy.cluster.records import ZNRecord
-from pinotpy.cluster.views import InstanceConfig
+from pinotpy.cluster.views import InstanceConfig, LiveInstance
 from pinotpy.config.document import Document, Text, WholeNumber, collect, read_object, refuse
 from pinotpy.controller.context import Controller
 from pinotpy.errors import (
@@ -75,6 +75,29 @@ def get_instance(controller: Controller, name: str) -> InstanceConfig:
     if config is None:
         raise NotFoundError(f"Instance {name[:200]} not found", instance=name[:200])
     return config
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Of a live instance: since when, in ms since the epoch, its release ("" if it does not say) and process."""
+
+    since_ms: int
+    version: str
+    process: str
+
+
+def living(controller: Controller) -> dict[str, Liveness]:
+    """Instance → what its session says; nothing of those that do not live."""
+    catalog = controller.catalog
+    paths = {name: catalog.paths.live_instance(name) for name in catalog.live_instances()}
+    found = {}
+    for (name, path), node in zip(paths.items(), catalog.store.get_many(list(paths.values())), strict=True):
+        if node is not None:
+            data, stat = node
+            live = LiveInstance.from_record(ZNRecord.from_bytes(data, path))
+            # Written once, when the session began.
+            found[name] = Liveness(stat.mtime_ms, live.version, live.process)
+    return found
 
 
 def add_instance(controller: Controller, document: InstanceDocument) -> str:

@@ -81,9 +81,7 @@ def clean_lineage(controller: Controller, table: str, *, replaced_by: frozenset[
         return
     ages, lineage = ages_of(config.config), stored.lineage
     replaced_now = () if config.config.segments.is_append else _bringing(lineage, replaced_by)
-    # Records without a place in the ideal state are what an unfinished deletion left.
-    present = {*catalog.segment_names(table), *catalog.recorded_segment_names(table)}
-    doomed = doomed_segments(lineage, present, ages, now_ms, replaced_now=replaced_now)
+    doomed = doomed_segments(lineage, _present(controller, table), ages, now_ms, replaced_now=replaced_now)
     try:
         if doomed:
             # A multi each: a part that is refused has nothing done, and keeps its files.
@@ -95,6 +93,20 @@ def clean_lineage(controller: Controller, table: str, *, replaced_by: frozenset[
         catalog.change_lineage(table, AgeLineage(), now_ms, ages)
     except StaleVersionError:
         LOG.info("clean-up of a segment lineage left to its next turn, it is being changed table=%s", table)
+
+
+def outlived_segments(controller: Controller, table: str) -> list[str]:
+    """What `clean_lineage` would delete now."""
+    config, stored = controller.catalog.table_config(table), controller.catalog.lineage(table)
+    if config is None or stored is None or not stored.lineage.entries:
+        return []
+    present = _present(controller, table)
+    return doomed_segments(stored.lineage, present, ages_of(config.config), controller.clock.now_ms())
+
+
+def _present(controller: Controller, table: str) -> set[str]:
+    """Records without a place in the ideal state are what an unfinished deletion left."""
+    return {*controller.catalog.segment_names(table), *controller.catalog.recorded_segment_names(table)}
 
 
 def _bringing(lineage: SegmentLineage, names: frozenset[str]) -> tuple[str, ...]:

@@ -30,6 +30,19 @@ LIVE, DELETED = "segments", "Deleted_Segments"
 _ARCHIVE = ".tar.gz"
 _COMPARED_BYTES = 1 << 20
 _UNTIL = re.compile(r"\.until-(\d{1,15})\.(?:tar\.gz|inputs\.json)$")
+_DELETED_ARCHIVE = re.compile(r"([^/]+)/(\d{1,20})\.until-(\d{1,15})\.tar\.gz$")
+_DELETED_INPUTS = re.compile(r"/[0-9a-f]{64}\.until-(\d{1,15})\.inputs\.json$")
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedArchive:
+    """An archive among the deleted ones. until_ms: when it goes for good, in ms since the epoch."""
+
+    key: str
+    segment: str
+    crc: int
+    until_ms: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +157,24 @@ class SegmentFiles:
             return None
         self.store.move(_key(table, segment, crc), key)
         return key
+
+    def deleted_archives(self, table: str, segment: str | None = None) -> list[DeletedArchive]:
+        """The deleted archives of a table, both halves of it, or of one segment, those that stay longest last. A
+        segment has several if its content was replaced before.
+        """
+        folder = f"{DELETED}/{_table(table)}" if segment is None else _deleted_folder(table, segment)
+        found = []
+        for file in self.store.list(folder):
+            match = _DELETED_ARCHIVE.search(file.key)
+            if match is not None:
+                found.append(DeletedArchive(file.key, match[1], int(match[2]), int(match[3]), file.size_bytes))
+        return sorted(found, key=lambda archive: (archive.segment, archive.until_ms, archive.crc))
+
+    def deleted_inputs(self, table: str, archive: DeletedArchive) -> list[str]:
+        """Keys of the lists of input files that were deleted together with an archive."""
+        keys = (file.key for file in self.store.list(_deleted_folder(table, archive.segment)))
+        matches = ((key, _DELETED_INPUTS.search(key)) for key in keys)
+        return [key for key, match in matches if match is not None and int(match[1]) == archive.until_ms]
 
     def remove(self, key: str) -> None:
         """Permanently delete an archive that was set aside."""

@@ -30,6 +30,8 @@ CONTRACT = {
     "post-query", "delete-schema", "delete-table", "change-table-state", "show-cluster-info", "validate-config",
     "add-user", "add-token", "warmup",
     "reload-segments", "segment-lineage", "up", "status", "down",
+    "sql", "list-tables", "show-table", "update-table", "delete-segments", "restore-segments", "show-instances",
+    "show-retention",
 }  # fmt: skip
 SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}]}
 CONFIG = {
@@ -105,8 +107,8 @@ def client_calls(folder: Path, port: int) -> list[list[str]]:
     return [
         ["add-schema", "--schema-file", str(schema), *controller],
         ["add-table", "--table-config-file", str(config), "--schema-file", str(schema), *controller],
-        ["delete-schema", "--schema-name", "t", *controller],
-        ["delete-table", "--table-name", "t", *controller],
+        ["delete-schema", "--schema-name", "t", "--yes", *controller],
+        ["delete-table", "--table-name", "t", "--yes", *controller],
         ["change-table-state", "--table-name", "t", "--state", "enable", *controller],
         ["post-query", "--query", "SELECT COUNT(*) FROM t", "--broker-url", f"http://127.0.0.1:{port}"],
     ]

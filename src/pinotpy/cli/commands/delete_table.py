@@ -6,7 +6,10 @@ from typing import Annotated
 
 import typer
 
+from pinotpy.cli import options
+from pinotpy.cli.confirming import confirm
 from pinotpy.cli.option_groups import ControllerOptions, controller_options, takes
+from pinotpy.cli.showing import counted
 
 NAME = "delete-table"
 
@@ -15,6 +18,10 @@ NAME = "delete-table"
 def run(
     common: ControllerOptions,
     table_name: Annotated[str, typer.Option("--table-name", help="name of the table, with or without type")],
+    yes: options.Yes = False,
 ) -> None:
     with common.client() as client:
+        if not yes:
+            num_segments = sum(len(names) for names in client.segments(table_name).values())
+            confirm(f"Delete table '{table_name}' with its {counted(num_segments, 'segment')}", yes=yes)
         common.print_status(client.delete_table(table_name))

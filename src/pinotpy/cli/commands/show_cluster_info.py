@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from pinotpy.cli.option_groups import ControllerOptions, controller_options, takes
+from pinotpy.cli.showing import replica_counts
 
 NAME = "show-cluster-info"
 
@@ -20,7 +21,7 @@ def run(common: ControllerOptions) -> None:
             ideal, view = client.ideal_state(table), client.external_view(table)
             for kind, segments in ideal.items():
                 if segments is not None:
-                    counts = _replicas(segments, (view.get(kind) or {}))
+                    counts = replica_counts(segments, view.get(kind) or {})
                     info["tables"][f"{table}_{kind}"] = counts | _replaced(
                         segments, client.list_lineage(table, table_type=kind)
                     )
@@ -62,17 +63,6 @@ def run(common: ControllerOptions) -> None:
     console = Console()
     console.print(instances)
     console.print(tables)
-
-
-def _replicas(ideal: dict[str, dict[str, str]], view: dict[str, dict[str, str]]) -> dict[str, int]:
-    replicas = [(segment, instance, state) for segment, states in ideal.items() for instance, state in states.items()]
-    reached = [view.get(segment, {}).get(instance) for segment, instance, _ in replicas]
-    return {
-        "segments": len(ideal),
-        "wanted": len(replicas),
-        "serving": sum(state in ("ONLINE", "CONSUMING") for state in reached),
-        "error": sum(state == "ERROR" for state in reached),
-    }
 
 
 def _replaced(ideal: dict[str, dict[str, str]], lineage: dict[str, Any]) -> dict[str, int]:

@@ -28,6 +28,20 @@ def instance_routes(controller: Controller) -> Routes:
     def list_instances() -> dict[str, list[str]]:
         return {"instances": catalog.instance_names()}
 
+    @routes.get(
+        "/liveinstances",
+        Action.READ,
+        CLUSTER,
+        summary="Names of the instances that live, and since when, with which release",
+    )
+    def list_live() -> dict[str, Any]:
+        live = instances.living(controller)
+        details = {
+            name: {"aliveSinceMs": each.since_ms, "version": each.version, "process": each.process}
+            for name, each in sorted(live.items())
+        }
+        return {"instances": sorted(live), "details": details}
+
     @routes.get("/instances/{instanceName}", Action.READ, instance("instanceName"), summary="One instance")
     def get_instance(instanceName: str) -> dict[str, Any]:
         return _shown(instances.get_instance(controller, instanceName))

@@ -140,7 +140,7 @@ def segment_routes(controller: Controller) -> Routes:
     @aside(controller.storage)
     def inputs(tableName: str, segmentName: str) -> Response:
         return Response(
-            read_inputs(controller, _half_of_segment(controller, tableName, segmentName), segmentName),
+            read_inputs(controller, half_of_segment(controller, tableName, segmentName), segmentName),
             media_type="application/json",
         )
 
@@ -220,7 +220,7 @@ def segment_routes(controller: Controller) -> Routes:
     @aside(controller.storage)
     def delete_one(tableName: str, segmentName: str, retention: str | None = RETENTION) -> dict[str, Any]:
         retention_ms = period_ms(retention, "retention") if retention is not None else None
-        half = _half_of_segment(controller, tableName, segmentName)
+        half = half_of_segment(controller, tableName, segmentName)
         _refuse_consuming(controller, half, [segmentName])
         deletion.delete_segments(controller, half, [segmentName], retention_ms=retention_ms)
         return success("Segment deleted")
@@ -266,7 +266,7 @@ def segment_routes(controller: Controller) -> Routes:
     def delete_listed(tableName: str, body: RawBody, retention: str | None = RETENTION) -> dict[str, Any]:
         names = _names(body)
         retention_ms = period_ms(retention, "retention") if retention is not None else None
-        halves = {_half_of_segment(controller, tableName, name) for name in names}
+        halves = {half_of_segment(controller, tableName, name) for name in names}
         if len(halves) > 1:
             raise UserError(f"expected segments of one half of the table, found some of {' and '.join(sorted(halves))}")
         half = halves.pop()
@@ -315,7 +315,7 @@ def halves_asked(controller: Controller, name: str, type_text: str | None) -> li
     return halves
 
 
-def _half_of_segment(controller: Controller, name: str, segment: str) -> str:
+def half_of_segment(controller: Controller, name: str, segment: str) -> str:
     """The half that a segment of this name belongs to: what holds it, else what its name says (`a__0__1__t` is
     realtime).
     """
