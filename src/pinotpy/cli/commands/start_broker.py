@@ -21,7 +21,7 @@ def run(
         int | None, typer.Option("--broker-port", help="port (default 8099); 0 picks a free one")
     ] = None,
 ) -> None:
-    from pinotpy.service.daemon import keep_imports_lean
+    from pinotpy.service.lean_imports import keep_imports_lean
 
     keep_imports_lean()
     from pinotpy.broker.service import run_broker
