@@ -35,6 +35,8 @@ PATIENCE_S = 120
 @pytest.fixture(scope="module")
 def processes() -> Iterator[ProcessWorker]:
     worker = ProcessWorker(SystemClock(), num_processes=1)
+    worker.prepare()
+    assert worker.fork_server_pid and not worker.pids()
     yield worker
     worker.close()
 
@@ -95,6 +97,19 @@ def ids_of(partition: IngestPartition) -> dict[str, list[int]]:
 def sees(partition: IngestPartition, expected: dict[str, list[int]]) -> None:
     # A view is kept for some milliseconds.
     until(lambda: ids_of(partition) == expected, lambda: ids_of(partition))
+
+
+def test_a_process_that_reads_has_no_library_that_it_does_not_use(processes: ProcessWorker, tmp_path: Path) -> None:
+    """Arrow imports pandas with its first array where it can: a third more memory for each process."""
+    fork_server = processes.fork_server_pid
+    write(tmp_path / "s", 0, 10)
+    partition = processes.open(spec(tmp_path / "s"), lambda: None)
+    has_read(partition, 10)
+    assert processes.fork_server_pid == fork_server, "what was prepared is used"
+    (pid,) = processes.pids()
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    assert "pyarrow" in maps and "llvmlite" in maps and "pandas" not in maps
+    partition.close()
 
 
 def test_rows_are_read_counted_sealed_built_and_released(worker: IngestWorker, tmp_path: Path) -> None:

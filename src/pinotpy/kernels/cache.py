@@ -13,12 +13,12 @@ volume.
 
 from __future__ import annotations
 
-import ast
 import atexit
 import contextlib
 import hashlib
 import os
 import platform
+import re
 import shutil
 import sys
 import tempfile
@@ -31,6 +31,12 @@ KERNELS: Final = Path(__file__).resolve().parent
 # Of each file of kernels/; those of other versions of pinotpy on the same machine are among them.
 _FOLDERS_KEPT: Final = 8
 _PACKAGE: Final = "pinotpy.kernels."
+# One statement a line, as the formatter leaves them.
+_FROM: Final = re.compile(
+    rb"^[ \t]*from[ \t]+(pinotpy\.kernels[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE
+)
+_IMPORT: Final = re.compile(rb"^[ \t]*import[ \t]+([^\n]*)", re.MULTILINE)
+_COMMENT: Final = re.compile(rb"#[^\n]*")
 _LOCATORS: Final = "pinotpy.kernels.cache_locator.KernelCacheLocator,UserProvidedCacheLocator"
 
 
@@ -71,15 +77,18 @@ def _with_imported(file: Path) -> set[Path]:
 
 @cache
 def _imported(file: Path) -> frozenset[Path]:
-    # Imports inside functions count as well: ast.walk sees all.
-    names = set[str]()
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
-        elif isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
+    # Imports inside functions count as well. Found by their lines: to parse a hundred files takes 0.85 s of each start.
+    source = _COMMENT.sub(b"", file.read_bytes())
+    names = {name for names in _IMPORT.findall(source) for name in _names(names)}
+    for module, what in _FROM.findall(source):
+        names |= {module.decode(), *(f"{module.decode()}.{name}" for name in _names(what))}
     below = (name.removeprefix(_PACKAGE).replace(".", "/") for name in names if name.startswith(_PACKAGE))
     return frozenset(path for path in (KERNELS / f"{name}.py" for name in below) if path.exists())
+
+
+def _names(listed: bytes) -> list[str]:
+    """What an import names, without parentheses and other names for it."""
+    return [part.split()[0].decode() for part in listed.strip(b"()").split(b",") if part.strip()]
 
 
 def environment_hash() -> str:

@@ -43,12 +43,14 @@ def id_dtype(cardinality: int) -> np.dtype[Any]:
 def encode_fixed(values: NDArray[Any]) -> Encoded:
     """Dictionary of a fixed type (no NaN, no −0.0)."""
     if not (values[1:] < values[:-1]).any():
-        # Ascending already (time columns, sorted columns): a new id where the value changes, no hashing and no sort.
-        starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(values)), np.bool_), values[1:] != values[:-1]]))
-        return Encoded(
-            values[starts],
-            np.repeat(np.arange(len(starts), dtype=id_dtype(len(starts))), np.diff(starts, append=len(values))),
-        )
+        # Ascending already (time columns, sorted columns): a new id where the value changes, no hashing, no sort, and
+        # 17 bytes a row of memory.
+        starts = np.ones(len(values), np.bool_)
+        np.not_equal(values[1:], values[:-1], out=starts[1:])
+        dictionary = values[starts]
+        ids = np.cumsum(starts, dtype=id_dtype(len(dictionary)))
+        ids -= ids.dtype.type(1)  # the last of 256 became 0, and is 255 again
+        return Encoded(dictionary, ids)
     if has_many_distinct(values):
         return _sorted_fixed(values)
     encoded = pa.array(values).dictionary_encode()

@@ -248,7 +248,6 @@ class ServerParts:
 
     def _join(self) -> None:
         assert self._store is not None and self._rpc is not None and self._http is not None
-        self._warm.wait()
         settings = self.settings
         host = settings.advertised_host or settings.host
         port = settings.advertised_port or self._rpc.port
@@ -281,6 +280,8 @@ class ServerParts:
             is_split_commit=settings.split_commit,
             sends_metadata=settings.commit_metadata,
         )
+        self._realtime.prepare()  # on another processor than kernels are loaded on
+        self._warm.wait()
         self.registry.partitions = self._realtime.tables.partitions
         handler = SegmentTransitions(
             self.registry,

@@ -33,6 +33,7 @@ from typing import Any, NoReturn
 
 from pinotpy.errors import PinotError
 from pinotpy.service.code_memory import CODE_MEMORY
+from pinotpy.service.lean_imports import keep_imports_lean
 from pinotpy.service.stop_watch import STOPS, StopWatch
 
 SWITCH_INTERVAL_S = 0.0005
@@ -256,27 +257,6 @@ def _write_ready_file(file: Path, facts: Mapping[str, object]) -> None:
     with os.fdopen(descriptor, "w") as stream:
         json.dump(facts, stream)
     os.replace(name, file)
-
-
-class _LeanImports:
-    """An import hook that says: these are not installed. Libraries try them and do without.
-
-    pandas: Arrow imports it on the first conversion of a list where it happens to be there, 56 MB and 0.2 s for
-    nothing.
-    httpx._main: httpx's command line, with rich, click and pygments, 10 MB and 0.1 s.
-    (None in sys.modules would not do: compiled modules take it for the module, and Arrow's first conversion fails.)
-    """
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        if name in ("pandas", "httpx._main"):
-            raise ModuleNotFoundError("daemons run without it", name=name)
-
-
-def keep_imports_lean() -> None:
-    """For daemons, before they import their parts."""
-    if _LeanImports not in sys.meta_path:
-        sys.meta_path.insert(0, _LeanImports)
 
 
 def tune_process() -> None:

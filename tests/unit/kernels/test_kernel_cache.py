@@ -5,6 +5,7 @@ process.
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -141,6 +142,36 @@ def test_the_hash_of_a_file_covers_what_it_imports_and_nothing_else() -> None:
         file.name for file in imported
     }
     assert "text_predicates.py" not in {file.name for file in imported}
+
+
+def test_what_a_file_imports_is_what_python_says() -> None:
+    """Files are searched by lines, not parsed; what is overlooked would be answered from stale code."""
+    for file in cache.KERNELS.rglob("*.py"):
+        names = set[str]()
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
+            elif isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+        paths = (cache.KERNELS.parent.parent / f"{name.replace('.', '/')}.py" for name in names)
+        expected = {path for path in paths if cache.KERNELS in path.parents and path.exists()}
+        assert cache._imported(file) == expected, file
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (b"from pinotpy.kernels.runtime import abi, views as seen  # why\n", {"abi.py", "views.py"}),
+        (b"from pinotpy.kernels.runtime import (\n    abi,  # (why)\n    views,\n)\n", {"abi.py", "views.py"}),
+        (b"import pinotpy.kernels.runtime.abi as abi, json\n", {"abi.py"}),
+        (b"def f():\n    from pinotpy.kernels.runtime.abi import (\n        inner,\n    )\n", {"abi.py"}),
+        (b"import json\nfrom numba import njit\n", set()),
+    ],
+)
+def test_imports_of_every_form_are_found(tmp_path: Path, source: bytes, names: set[str]) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_bytes(source)
+    assert {imported.name for imported in cache._imported(file)} == names
 
 
 @pytest.mark.parametrize(("num_versions", "num_dropped"), [(0, 0), (8, 0), (11, 3)])

@@ -26,7 +26,7 @@ def run(
         typer.Option("--query-log-file", help="file of the query log, a JSON line a query (default: none is written)"),
     ] = None,
 ) -> None:
-    from pinotpy.service.daemon import keep_imports_lean
+    from pinotpy.service.lean_imports import keep_imports_lean
 
     keep_imports_lean()
     from pinotpy.broker.service import run_broker

@@ -24,7 +24,7 @@ def run(
         str | None, typer.Option("--data-dir", help="deep store: a folder or a URI such as s3://bucket/pinot")
     ] = None,
 ) -> None:
-    from pinotpy.service.daemon import keep_imports_lean
+    from pinotpy.service.lean_imports import keep_imports_lean
 
     keep_imports_lean()
     from pinotpy.config.settings import ControllerSettings

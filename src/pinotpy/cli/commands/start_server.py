@@ -27,7 +27,7 @@ def run(
     data_dir: Annotated[Path | None, typer.Option("--data-dir", help="folder of loaded segments")] = None,
     segment_dir: Annotated[Path | None, typer.Option("--segment-dir", help="download folder")] = None,
 ) -> None:
-    from pinotpy.service.daemon import keep_imports_lean
+    from pinotpy.service.lean_imports import keep_imports_lean
 
     keep_imports_lean()
     from pinotpy.config.settings import ServerSettings

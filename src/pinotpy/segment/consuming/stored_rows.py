@@ -55,4 +55,5 @@ def _stored_values(column: ChunkColumn, begin: int, stop: int, nulls: Any) -> pa
     assert column.values is not None
     numbers = column.values[begin:stop]
     texts = column.texts_of(numbers).cast(pa.binary())
-    return pa.DictionaryArray.from_arrays(pa.array(numbers.astype(np.int32), mask=nulls), texts)
+    # Arrow unifies dictionaries of signed indices only; a chunk has fewer texts than 2^31, so nothing is copied.
+    return pa.DictionaryArray.from_arrays(pa.array(numbers.view(np.int32), mask=nulls), texts)

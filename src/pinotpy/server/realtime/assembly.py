@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from typing import Final, Protocol
 from pinotpy.clock import Clock
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.store import ClusterStore
+from pinotpy.errors import ClusterError
 from pinotpy.failpoints import FailPoint, reach
 from pinotpy.server.realtime.blocking_work import Services
 from pinotpy.server.realtime.cluster_documents import ClusterDocuments
@@ -22,6 +24,8 @@ from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestWorker
 from pinotpy.server.realtime.local_worker import LocalWorker
 from pinotpy.server.realtime.workers.process_worker import ProcessWorker
 from pinotpy.server.tables.store import SegmentStore
+
+log = logging.getLogger(__name__)
 
 MESSAGE_THREADS: Final = 8
 # A build waits for its turn on one of these threads; so do swaps and downloads, which are short.
@@ -99,7 +103,19 @@ class RealtimeParts:
             if num_workers
             else LocalWorker(clock, builds_max=builds_max)
         )
-        self.tables = ConsumingTables(services, worker, ClusterDocuments(store, paths, clock, instance))
+        self._worker = worker
+        self._documents = ClusterDocuments(store, paths, clock, instance)
+        self.tables = ConsumingTables(services, worker, self._documents)
+
+    def prepare(self) -> None:
+        """Where segments are to consume here, make ready what reads them: before the server joins, so that a restarted
+        one does not begin with it when it could read.
+        """
+        try:
+            if self._documents.any_assigned():
+                self._worker.prepare()
+        except ClusterError as error:
+            log.warning("whether segments consume here is not known yet reason=%s", error.message)
 
     def start(self, transitions: Transitions) -> None:
         self._sealed.transitions = transitions

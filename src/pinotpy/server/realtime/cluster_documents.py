@@ -74,6 +74,11 @@ class ClusterDocuments:
             return []
         return [name for name, states in stored.record.map_fields.items() if states.get(self._instance) == "CONSUMING"]
 
+    def any_assigned(self) -> bool:
+        """Whether this instance should consume a segment of any table. Raises ClusterError."""
+        tables = self._store.children(self._paths.ideal_states)
+        return any(self.assigned(table) for table in tables if table.endswith("_REALTIME"))
+
     def served_between(self, table: str, first: ConsumingRecord, last: ConsumingRecord) -> list[ConsumingRecord]:
         stored = read_record(self._store, self._paths.ideal_state(table))
         states = stored.record.map_fields if stored is not None else {}

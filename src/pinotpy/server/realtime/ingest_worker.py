@@ -116,6 +116,10 @@ class IngestPartition(Protocol):
 class IngestWorker(Protocol):
     """Reads partitions of streams."""
 
+    def prepare(self) -> None:
+        """Make ready what the first `open` would have to wait for; returns at once. Need not be called."""
+        ...
+
     def open(self, spec: PartitionSpec, on_change: Callable[[], None]) -> IngestPartition:
         """Begin to read.
 

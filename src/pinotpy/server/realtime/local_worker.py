@@ -29,6 +29,9 @@ class LocalWorker:
         self._lock = threading.Lock()
         self._open: set[LocalPartition] = set()
 
+    def prepare(self) -> None:
+        """Nothing: there is no process to begin."""
+
     def open(self, spec: PartitionSpec, on_change: Callable[[], None]) -> LocalPartition:
         partition = LocalPartition(spec, self._clock, self._builds, on_change, self._forget)
         with self._lock:

@@ -30,7 +30,10 @@ def build_of_chunks(
     batches = stored_rows(tuple(chunks), first_row, end_row)
     if sorted_by := list(spec.config.indexing.sorted_column):
         batches = iter(sort_rows(list(batches), spec.schema, sorted_by))
-    metadata = build_segment(spec.schema, spec.config, batches, folder, name, creation_time_ms=creation_time_ms)
+    # One column after the other: one that is encoded holds about 20 bytes a row, and the rows are in memory as well.
+    metadata = build_segment(
+        spec.schema, spec.config, batches, folder, name, creation_time_ms=creation_time_ms, threads=1
+    )
     return BuiltSegment(folder / name, metadata.crc, metadata.num_docs, metadata.size_bytes, 0, 0)
 
 

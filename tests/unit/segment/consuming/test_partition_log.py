@@ -23,6 +23,7 @@ from pinotpy.segment.consuming.log_pieces import LogPieces
 from pinotpy.segment.consuming.memory import ChunkMemory, HeapMemory, SharedMemory
 from pinotpy.segment.consuming.partition_log import PartitionLog
 from pinotpy.segment.consuming.piece import Piece
+from pinotpy.segment.consuming.stored_rows import stored_rows
 from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.to_arrow import column_to_arrow
@@ -281,3 +282,16 @@ def test_a_batch_that_fails_leaves_no_row_and_can_be_given_again() -> None:
     with pytest.raises(DataError, match="expected an offset and a time for each of 50 rows, found 49 and 50"):
         log.append(rows, np.arange(49), np.arange(50), 500)
     assert log.watermark.num_rows == 50
+
+
+def test_rows_are_given_to_a_build_without_a_copy() -> None:
+    """What builds a segment holds all of its rows at once: those of the log, whose memory is there already."""
+    log = new_log(64)
+    rows = rows_of(random.Random(8), 64).set_column(1, "word", pa.array([f"word {row % 7}" for row in range(64)]))
+    append(log, rows, 0, 64)
+    (chunk,) = log.view().chunks
+    (batch,) = stored_rows([chunk], 0, 64)
+    start = chunk.block.ctypes.data
+    for given in (batch.column("id").buffers()[1], batch.column("word").indices.buffers()[1]):
+        assert start <= given.address < start + len(chunk.block)
+    assert batch.column("word").dictionary_decode().to_pylist() == [f"word {row % 7}".encode() for row in range(64)]

@@ -101,3 +101,13 @@ def test_deleted_segments_lie_between_the_ends_of_their_neighbours(chain: Chain)
 def test_nothing_lies_between_neighbours(chain: Chain) -> None:
     chain.seal()
     assert chain.between(0, 1) == []
+
+
+def test_a_server_knows_before_it_joins_whether_it_is_to_consume() -> None:
+    chain = Chain()
+    other = ClusterDocuments(chain.store, chain.paths, SystemClock(), OTHER)
+    assert chain.documents.any_assigned() and not other.any_assigned()
+    chain.seal(OTHER)
+    assert chain.documents.any_assigned() and other.any_assigned()
+    chain.done(0)
+    assert not chain.documents.any_assigned() and other.any_assigned()

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from pinotpy.errors import PinotError
+from pinotpy.memory.allocators import give_large_blocks_back
 from pinotpy.server.realtime.ingest_worker import PartitionSpec
 from pinotpy.server.realtime.segment_build import build_of_chunks
 from pinotpy.server.realtime.workers.channel import Channel, send_json
@@ -27,6 +28,7 @@ _NICENESS: Final = 5
 def run(channel: Channel) -> None:
     """Take `("chunk", place)` with its descriptor for each chunk, then `("build", arguments of _build)`."""
     os.nice(_NICENESS)
+    give_large_blocks_back()
     chunks: list[tuple[ChunkPlace, int]] = []
     while (received := channel.receive()) is not None:
         content, descriptor = received

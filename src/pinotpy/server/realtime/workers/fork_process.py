@@ -1,7 +1,8 @@
 """The process that others of ingestion are forked from: it has one thread, and holds nothing but code.
 
 Requests are pickled tuples, with the descriptor of the new process's socket: `("fork", program, arguments)`, answered
-with `started` and the pid, and `("reap", pid)` of one that ended, answered with its status.
+with `started` and the pid; `("reap", pid)` of one that ended, answered with its status; and `("prepare",)`, without an
+answer: load kernels before the first fork, not behind it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from pinotpy.kernels.cache_loading import load_without_compiler
 from pinotpy.server.realtime.workers import build_process, reader_process
 from pinotpy.server.realtime.workers.channel import Channel, ChannelLog, send_json
+from pinotpy.service.lean_imports import keep_imports_lean
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +36,8 @@ PROGRAMS: Final[dict[str, tuple[str, Callable[..., None]]]] = {
 
 def main(arguments: list[str]) -> int:
     """`fork_process <descriptor of the socket>`."""
+    keep_imports_lean()
+    load_without_compiler()
     # Ctrl-C reaches the whole group of processes; the server decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = Channel(socket.socket(fileno=int(arguments[0])))
@@ -50,6 +55,10 @@ def _serve(channel: Channel) -> None:
         kind, *arguments = pickle.loads(content)  # noqa: S301 (of the process that started this one)
         if kind == "reap":
             send_json(channel, kind="reaped", status=_status(*arguments))
+            continue
+        if kind == "prepare":
+            is_warm = True
+            _warm_up()
             continue
         assert descriptor is not None
         try:

@@ -45,6 +45,21 @@ class ForkServer:
         """0 if it does not run."""
         return 0 if self._process is None else self._process.pid
 
+    def prepare(self) -> None:
+        """Begin the process now, with its kernels loaded before it forks the first time. Returns at once; if that
+        fails, `fork` tells.
+        """
+        with self._lock:
+            if self._channel is not None:
+                return
+            try:
+                self._begin()
+                assert self._channel is not None
+                self._channel.send(pickle.dumps(("prepare",)))
+            except OSError as error:
+                log.warning("fork server of ingestion cannot be begun beforehand reason=%s", error)
+                self._stop()
+
     def fork(self, program: str, *arguments: Any) -> ForkedProcess:
         """Start a process.
 

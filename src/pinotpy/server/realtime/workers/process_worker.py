@@ -48,6 +48,9 @@ class ProcessWorker:
         self._processes = [_Process(number, clock, self._fork_server) for number in range(num_processes)]
         self._lock = threading.Lock()
 
+    def prepare(self) -> None:
+        self._fork_server.prepare()
+
     def open(self, spec: PartitionSpec, on_change: Callable[[], None]) -> ProcessPartition:
         partition = ProcessPartition(spec, self._clock, on_change, self._fork_server, self._builds)
         with self._lock:
