@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from pinotpy.broker.analyze import analyzed_question, with_measurements
 from pinotpy.broker.answer_warnings import limit_warnings, option_warnings
+from pinotpy.broker.catalog import Target
 from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
 from pinotpy.broker.execution import INLINE_RESULT_CELLS_MAX, Execution, execute_query, num_cells
 from pinotpy.broker.log_entry import LogEntry
