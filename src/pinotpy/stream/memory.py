@@ -112,7 +112,8 @@ class MemoryStream:
         assert isinstance(offset, int)
         with self._condition:
             log = self._partition(partition)
-            self._condition.wait_for(lambda: offset < log.end or log.failures, timeout_s)
+            # At the end rows may come; an offset behind it is wrong at once.
+            self._condition.wait_for(lambda: offset != log.end or log.failures, timeout_s)
             if log.failures:
                 raise log.failures.pop(0)
             if not log.earliest <= offset <= log.end:

@@ -1,4 +1,4 @@
-"""Proves queries over 720 tiny segments: what min and max exclude is never decoded, the few that are left answer as if
+"""Proves queries over 240 tiny segments: what min and max exclude is never decoded, the few that are left answer as if
 they were alone, and answers are right while segments come, go and are replaced under queries that run. Expectations are
 written down by the rule that made the rows.
 """
@@ -46,7 +46,7 @@ CONFIG = TableConfig.from_json(
         "tableIndexConfig": {"noDictionaryColumns": ["ts", "v"], "noDictionaryConfig": {"ts": "DELTA"}},
     }
 )
-NUM_SEGMENTS, DOCS = 720, 10
+NUM_SEGMENTS, DOCS = 240, 10
 NAMES = tuple(f"t_{number}" for number in range(NUM_SEGMENTS))
 
 
@@ -108,7 +108,7 @@ def docs_in(low: int, high: int) -> dict[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("low", "high"), [(3_600, 3_630), (3_604, 3_627), (0, NUM_SEGMENTS * DOCS), (-5, 3), (7_000, 6_000), (3, 7_198)]
+    ("low", "high"), [(1_200, 1_230), (1_204, 1_227), (0, NUM_SEGMENTS * DOCS), (-5, 3), (2_300, 2_000), (3, 2_398)]
 )
 def test_the_docs_of_a_range_are_counted_once(registry: SegmentRegistry, low: int, high: int) -> None:
     assert groups(registry, low, high) == {s: (docs, docs, 1, 1) for s, docs in docs_in(low, high).items()}
@@ -125,8 +125,8 @@ def test_only_segments_on_the_edge_of_a_range_are_decoded(
         return read(column)
 
     monkeypatch.setattr(ImmutableColumn, "raw_values", watched)
-    assert len(groups(registry, 3_600, 3_630)) == 3 and decoded == []
-    assert len(groups(registry, 3_604, 3_627)) == 3 and decoded == [360, 362]
+    assert len(groups(registry, 1_200, 1_230)) == 3 and decoded == []
+    assert len(groups(registry, 1_204, 1_227)) == 3 and decoded == [120, 122]
     decoded.clear()
     with registry.acquire(TABLE, NAMES) as acquired:
         metas = ColumnMetas(acquired.segments)
@@ -137,7 +137,7 @@ def test_only_segments_on_the_edge_of_a_range_are_decoded(
 
 
 def test_queries_see_each_segment_whole_while_the_set_changes(rows: Rows, registry: SegmentRegistry) -> None:
-    changing = [7, 358, 359, 360, 361, 719]
+    changing = [7, 118, 119, 120, 121, 239]
     versions = {(number, version): None for number in changing for version in (2, 3)}
     for number, version in versions:
         rows.open(number, version).close()  # built before the clock starts
@@ -146,7 +146,7 @@ def test_queries_see_each_segment_whole_while_the_set_changes(rows: Rows, regist
     def ask(seed: int) -> None:
         rng = random.Random(seed)
         while not stop.is_set():
-            low = rng.choice([rng.randint(3_560, 3_620), 0, 7_185])
+            low = rng.choice([rng.randint(1_160, 1_220), 0, 2_385])
             high = low + rng.choice((1, 15, 40, NUM_SEGMENTS * DOCS))
             expected, found = docs_in(low, high), groups(registry, low, high)
             answers[0] += 1
@@ -181,5 +181,5 @@ def test_queries_see_each_segment_whole_while_the_set_changes(rows: Rows, regist
         thread.join(120)
     assert not failures, failures[:5]
     assert changes > 20 and answers[0] > changes
-    registry.put(TABLE, rows.open(360, 3))
-    assert groups(registry, 3_600, 3_605) == {360: (5, 15, 3, 3)}
+    registry.put(TABLE, rows.open(120, 3))
+    assert groups(registry, 1_200, 1_205) == {120: (5, 15, 3, 3)}
