@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
-from thinning import left_out
+from thinning import LONG_TESTS, OVER, is_over, left_out
 
 if TYPE_CHECKING:
     from kafka_server import KafkaServer
@@ -74,12 +74,30 @@ def eventually() -> Eventually:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the longest tests, where CI is short of time, those whose turn it is (tests/support/thinning.py)."""
+    """Of the longest tests, where CI is short of time, those whose turn it is (tests/support/thinning.py). They come
+    first: one that begins last keeps a single process busy while all others have ended.
+    """
+    items.sort(key=lambda item: item.path.stem not in LONG_TESTS)
     skipped = left_out({item.path.stem for item in items})
     if skipped:
         print(f"\nnot their turn on this machine, which is short of time: {', '.join(skipped)}", file=sys.__stderr__)
         config.hook.pytest_deselected(items=[item for item in items if item.path.stem in skipped])
         items[:] = [item for item in items if item.path.stem not in skipped]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test that would begin when CI's time is nearly over is named instead (before its fixtures start anything)."""
+    if is_over():
+        pytest.skip(OVER)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many tests did not begin, and of which modules."""
+    late = [report.nodeid for report in terminalreporter.stats.get("skipped", ()) if OVER in str(report.longrepr)]
+    if late:
+        modules = sorted({nodeid.partition("::")[0] for nodeid in late})
+        terminalreporter.write_line(f"{len(late)} tests skipped, {OVER}: {', '.join(modules)}")
 
 
 def pytest_collection_finish() -> None:

@@ -1,12 +1,13 @@
 """How many random cases the tests of the full tier try, and which of its longest ones run: all, or a share on a
 machine that would not get through them in CI's time (PINOTPY_THIN: `.ci/run` sets it by how long the fast tier took,
-and prints it).
+and prints it). What has not begun when CI's time is nearly over (PINOTPY_TESTS_UNTIL) is skipped and counted.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 SHARE = float(os.environ.get("PINOTPY_THIN") or "1")
@@ -19,8 +20,8 @@ def cases(number: int, setting: str = "", *, multiple_of: int = 1) -> int:
     return max(wanted // multiple_of, 1) * multiple_of
 
 
-# Tests of minutes each. Where CI is short of time a commit runs every other one of them, the next commit perhaps
-# the rest.
+# Tests of minutes each, which begin first. Where CI is short of time a commit runs every other one of them, the next
+# commit perhaps the rest: both halves take about as long.
 LONG_TESTS = (
     "test_realtime_crash_points",
     "test_revisions_together",
@@ -33,7 +34,18 @@ LONG_TESTS = (
     "test_array_bounds",
     "test_up_live",
     "test_memory_budget",
+    "test_quickstart",
+    "test_spark_live",
+    "test_endpoint_fuzz",
+    "test_spark_warmup",
+    "test_quickstart_hybrid",
+    "test_realtime_kafka",
+    "test_deep_store_on_s3",
+    "test_replacing_segments_live",
 )
+# Seconds since the epoch; 0: as long as it takes.
+UNTIL_S = float(os.environ.get("PINOTPY_TESTS_UNTIL") or "0")
+OVER = "CI's time was nearly over before it began"
 
 
 def left_out(collected: set[str]) -> list[str]:
@@ -44,3 +56,8 @@ def left_out(collected: set[str]) -> list[str]:
     asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)
     turn = int(asked.stdout.strip() or "0", 16) % 2
     return [name for place, name in enumerate(LONG_TESTS) if name in collected and place % 2 != turn]
+
+
+def is_over() -> bool:
+    """Whether no further test should begin."""
+    return 0 < UNTIL_S < time.time()
