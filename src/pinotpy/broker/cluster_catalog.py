@@ -279,7 +279,7 @@ class ClusterCatalog:
         known = self._schemas.get(raw)
         if known is None or known[0] is not document:
             try:
-                known = (document, Schema.from_json(document))
+                known = (document, Schema.from_json(document, is_stored=True))
             except InvalidConfigError as error:
                 raise InvalidQueryError(
                     f"the schema of table '{raw}' in the cluster is not valid: {error.message}", table=raw

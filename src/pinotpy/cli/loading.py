@@ -96,7 +96,9 @@ def existing_table(client: ControllerClient, table: str) -> tuple[Schema, TableC
     if "OFFLINE" not in configs:
         raise UserError(f"table '{table}' is filled by a stream only: files need a table of type OFFLINE; name another "
                         "one by --table")  # fmt: skip
-    return Schema.from_json(client.schema(table)), TableConfig.from_json(configs["OFFLINE"])
+    return Schema.from_json(client.schema(table), is_stored=True), TableConfig.from_json(
+        configs["OFFLINE"], is_stored=True
+    )
 
 
 def build(

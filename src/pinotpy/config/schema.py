@@ -76,14 +76,17 @@ class Schema(Document):
     )
 
     @classmethod
-    def from_json(cls, document: str | bytes | Mapping[str, Any]) -> Schema:
+    def from_json(cls, document: str | bytes | Mapping[str, Any], *, is_stored: bool = False) -> Schema:
         """Read a schema from JSON text or an object.
+
+        Args:
+            is_stored: as of TableConfig.from_json.
 
         Raises:
             InvalidConfigError: the document has faults; `faults` lists each with path, what was found, what is allowed.
         """
         raw = read_object(document, "schema")
-        faults = misspelt_keys(Schema, raw)
+        faults = [] if is_stored else misspelt_keys(Schema, raw)
         columns: dict[str, tuple[FieldSpec, ...]] = {}
         # path of each column by name, for duplicates and primary keys
         names: dict[str, str] = {}

@@ -25,8 +25,12 @@ class TableConfig(TableSections):
     """Config of one half (OFFLINE or REALTIME) of a table. Build it with `from_json`, which checks."""
 
     @classmethod
-    def from_json(cls, document: str | bytes | Mapping[str, Any]) -> TableConfig:
+    def from_json(cls, document: str | bytes | Mapping[str, Any], *, is_stored: bool = False) -> TableConfig:
         """Read a table config from JSON text or an object; `tableName` may stand with or without its type.
+
+        Args:
+            is_stored: it was accepted before, perhaps by a release that took a key for unknown which this one takes
+                for misspelt: that is no fault then, for tables must outlive a change of these rules.
 
         Raises:
             InvalidConfigError: the document has faults; `faults` lists each with path, what was found, what is allowed.
@@ -34,7 +38,7 @@ class TableConfig(TableSections):
         raw = read_object(document, "table config")
         # The reference writes absent sections as null.
         raw = {key: value for key, value in raw.items() if value is not None}
-        faults = misspelt_keys(TableConfig, raw)
+        faults = [] if is_stored else misspelt_keys(TableConfig, raw)
         _fill_replication(raw)
         config = collect(TableConfig, raw, "$", faults)
         if config is not None:

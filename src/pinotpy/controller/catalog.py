@@ -89,7 +89,7 @@ class Catalog:
 
     def schema(self, name: str) -> StoredSchema | None:
         record = self._properties.schema(name)
-        return None if record is None else StoredSchema(Schema.from_json(record.value), record.version)
+        return None if record is None else StoredSchema(Schema.from_json(record.value, is_stored=True), record.version)
 
     def schema_of_table(self, name: str) -> Schema | None:
         """The schema of a table, given with or without type; None if there is no such table or schema."""
@@ -119,7 +119,9 @@ class Catalog:
 
     def table_config(self, name: str) -> StoredTable | None:
         record = self._properties.table_config(name)
-        return None if record is None else StoredTable(TableConfig.from_json(record.value), record.version)
+        return (
+            None if record is None else StoredTable(TableConfig.from_json(record.value, is_stored=True), record.version)
+        )
 
     def table_times(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Creation and last change of each table in ms since the epoch, 0 where unknown.

@@ -106,7 +106,7 @@ def update_table(controller: Controller, path_name: str, config: TableConfig) ->
         stored = catalog.table_config(name)
         if stored is None:
             raise NotFoundError(f"Table {name} does not exist", table=name)
-        config = TableConfig.from_json(with_stored(config.to_json_dict(), stored.config.to_json_dict()))
+        config = TableConfig.from_json(with_stored(config.to_json_dict(), stored.config.to_json_dict()), is_stored=True)
         _refuse_masks(config)
         _refuse_other_stream(config, stored.config)
         check_stream(controller, config, check_table(catalog, config))

@@ -40,6 +40,6 @@ def decode_given_rows(content: bytes) -> tuple[Schema, list[pa.RecordBatch]]:
     except (pa.ArrowException, OSError, EOFError) as error:
         raise DataError(f"rows of a request are not an Arrow stream: {error}") from error
     try:
-        return Schema.from_json(document), batches
+        return Schema.from_json(document, is_stored=True), batches
     except InvalidConfigError as error:
         raise DataError(f"rows of a request have a schema that cannot be read: {error.message}") from error

@@ -104,7 +104,7 @@ class IndexUpkeep:
         if config is None or schema is None:
             return None, None
         try:
-            return Schema.from_json(schema.value), TableConfig.from_json(config.value)
+            return Schema.from_json(schema.value, is_stored=True), TableConfig.from_json(config.value, is_stored=True)
         except InvalidConfigError as error:
             raise PinotError(
                 f"the documents of table '{table}' are not valid, so its indexes stay as they are: {error.message}",

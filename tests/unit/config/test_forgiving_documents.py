@@ -106,6 +106,15 @@ def test_misspelt_keys_of_schemas() -> None:
     )
 
 
+def test_a_document_that_was_accepted_before_stays_readable() -> None:
+    """Whoever reads what is stored must not lose a table to a rule that is younger than it."""
+    with pytest.raises(InvalidConfigError, match="tabelName"):
+        TableConfig.from_json(PLAIN | {"tabelName": 1})
+    assert TableConfig.from_json(PLAIN | {"tabelName": 1}, is_stored=True).unrecognized == {"/tabelName": 1}
+    column = {**COLUMN, "datatype": "INT"}
+    assert Schema.from_json(schema(column), is_stored=True).unrecognized == {"/dimensionFieldSpecs/0/datatype": "INT"}
+
+
 def test_other_unknown_keys_are_kept() -> None:
     keys = {"foo": 1, "ownersMail": "x", "segmentsConfig": {"schemaName": "t", "bar": 2}}
     read = TableConfig.from_json(PLAIN | keys)

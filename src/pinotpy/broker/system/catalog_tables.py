@@ -43,7 +43,7 @@ class Schemas:
         known = self._known.get(table)
         if known is None or known[0] is not document:
             try:
-                known = document, Schema.from_json(document), ""
+                known = document, Schema.from_json(document, is_stored=True), ""
             except InvalidConfigError as error:
                 known = document, None, error.message
             self._known[table] = known

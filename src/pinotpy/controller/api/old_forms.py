@@ -154,7 +154,7 @@ def _declare_section(routes: Routes, controller: Controller, path: str, section:
             raise NotFoundError(f"Table {tableName[:200]} does not exist")
         document = stored.config.to_json_dict()
         document[section] = config.to_json_dict()[section]
-        tables.update_table(controller, tableName, TableConfig.from_json(document))
+        tables.update_table(controller, tableName, TableConfig.from_json(document, is_stored=True))
         return success(text.format(tableName))
 
 

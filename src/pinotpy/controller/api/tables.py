@@ -87,7 +87,9 @@ def table_routes(controller: Controller) -> Routes:
         # What is wrong with it tells of the schema that the cluster has under its name.
         authorise(request, Action.READ, table_resource(config.raw_table_name))
         if (stored := catalog.table_config(config.name_with_type)) is not None:
-            config = TableConfig.from_json(with_stored(config.to_json_dict(), stored.config.to_json_dict()))
+            config = TableConfig.from_json(
+                with_stored(config.to_json_dict(), stored.config.to_json_dict()), is_stored=True
+            )
         check_stream(controller, config, check_table(catalog, config))
         told = {"propertiesWithoutEffect": config.without_effect} if config.without_effect else {}
         return {

@@ -113,8 +113,8 @@ class JobContext:
         config = plain["tableConfig"]
         return JobContext(
             IngestionJobSpec.from_json(plain["spec"]),
-            Schema.from_json(plain["schema"]),
-            TableConfig.from_json(config) if config is not None else None,
+            Schema.from_json(plain["schema"], is_stored=True),
+            TableConfig.from_json(config, is_stored=True) if config is not None else None,
         )
 
 

@@ -33,7 +33,7 @@ class ClusterDocuments:
         config, schema = self._properties.table_config(table), self._properties.schema(raw_table_name(table))
         if config is None or schema is None:
             raise NotFoundError(f"table '{table}' has no {'config' if config is None else 'schema'} any more")
-        return Schema.from_json(schema.value), TableConfig.from_json(config.value)
+        return Schema.from_json(schema.value, is_stored=True), TableConfig.from_json(config.value, is_stored=True)
 
     def record(self, table: str, segment_name: str) -> ConsumingRecord:
         stored = self._properties.segment(table, segment_name)
