@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
@@ -157,8 +157,11 @@ class ConsumingTables:
             if other.partition == record.partition and other.sequence < first.sequence:
                 first = other
         spec = PartitionSpec(table, record.partition, schema, config, stream, first.name, first.start_offset)
-        # Segments may be done in another order than they ended.
-        served = self._cluster.served_between(table, first, record) if first.sequence < record.sequence - 1 else []
+        # Segments may be done in another order than they ended; and while this server stood still, others were done
+        # that its log has not got to.
+        before = self._on_loop(lambda: self._before_open(table, record)) or first
+        before = min(first, before, key=lambda each: each.sequence)
+        served = self._cluster.served_between(table, before, record) if before.sequence < record.sequence - 1 else []
         try:
             fault = self._on_loop(lambda: self._start(spec, first, record, served))
         except PinotError as error:
@@ -256,6 +259,17 @@ class ConsumingTables:
             if of_table == table:
                 for name in names:
                     runner.force_commit(name)
+
+    def _before_open(self, table: str, record: ConsumingRecord) -> ConsumingRecord | None:
+        """What stands for the segment before the one that takes rows, in the partition of `record`: its sequence, and
+        where it ended. None if the partition is not read.
+        """
+        runner = self._runners.get((table, record.partition))
+        if runner is None or runner.partition is None:
+            return None
+        open_segment = runner.partition.log_view().segments[-1]
+        end_offset = runner.partition.offset_text(open_segment.start_offset)
+        return replace(record, sequence=runner.last_sequence - 1, end_offset=end_offset)
 
     def _start(
         self, spec: PartitionSpec, first: ConsumingRecord, record: ConsumingRecord, served: Sequence[ConsumingRecord]

@@ -235,6 +235,27 @@ def test_a_server_that_lags_takes_segments_that_begin_far_ahead_of_it(scene: Sce
     until(lambda: set(scene.rows()) == set(range(90, 100)), scene.rows)
 
 
+def test_what_others_finished_while_this_server_stood_still_is_read_past(scene: Scene) -> None:
+    """A server whose process was stopped comes back: of its segment 0 it hears later, of 1 and 2 never."""
+    scene.produce(100)
+    scene.start(0)
+    until(lambda: len(scene.rows()) == 100, scene.rows)
+    scene.ends |= {name(0): 40, name(1): 60, name(2): 90}
+    scene.started.remove(name(0))
+    scene.start(3)
+    expected = [(name(0), 40), (name(1), 20), (name(2), 30), (name(3), 10)]
+
+    def found() -> list[tuple[str, int]]:
+        (partition,) = scene.tables.describe(TABLE)
+        return [(each["segmentName"], each["rows"]) for each in partition["segments"]]
+
+    until(lambda: found() == expected, found)
+    assert scene.tables.become_online(TABLE, name(0))
+    until(lambda: set(scene.rows()) == set(range(90, 100)), scene.rows)
+    scene.produce(10)
+    until(lambda: set(scene.rows()) == set(range(90, 110)), scene.rows)
+
+
 def test_documents_that_cannot_be_read_by_leave_those_of_before(scene: Scene) -> None:
     scene.produce(10)
     scene.start(0)
