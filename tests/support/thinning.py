@@ -21,7 +21,7 @@ def cases(number: int, setting: str = "", *, multiple_of: int = 1) -> int:
 
 
 # Tests of minutes each, which begin first. Where CI is short of time a commit runs every other one of them, the next
-# commit perhaps the rest: both halves take about as long.
+# commit perhaps the rest.
 LONG_TESTS = (
     "test_realtime_crash_points",
     "test_revisions_together",

@@ -42,6 +42,25 @@ ASKED_AT_ONCE: Final = THREADS + 1
 # What has neither answered nor met a stranger by then waits for something else; the next form of it may tell.
 SETTLED_S: Final = 0.3
 ANSWERED_S: Final = 30.0
+# What certainly asks a server, a broker, a stream or the deep store.
+MEET_STRANGERS: Final = {
+    "DELETE /segments/{tableName}",
+    "DELETE /segments/{tableName}/{segmentName}",
+    "DELETE /tables/{tableName}",
+    "GET /debug/tables/{tableName}",
+    "GET /segments/segmentReloadStatus/{jobId}",
+    "GET /segments/{tableName}/needReload",
+    "GET /segments/{tableName}/{segmentName}",
+    "GET /segments/{tableName}/{segmentName}/inputs",
+    "GET /sql",
+    "GET /tables/{tableName}",
+    "GET /tables/{tableName}/consumingSegmentsInfo",
+    "GET /tables/{tableName}/size",
+    "POST /periodictask/run",
+    "POST /segments/{tableName}/delete",
+    "POST /sql",
+    "PUT /segments/{tableName}/{segmentName}/inputs",
+}
 PATH_NAMES = re.compile(r"\{(\w+)(?::path)?\}")
 
 
@@ -218,7 +237,9 @@ def routes_of(scene: Scene) -> list[Route]:
 Question = tuple[str, dict[str, Any]]  # method, arguments of httpx
 
 
-async def asked(scene: Scene, http: httpx.AsyncClient, questions: Sequence[Question]) -> tuple[bool, bool]:
+async def asked(
+    scene: Scene, http: httpx.AsyncClient, questions: Sequence[Question], settled_s: float = SETTLED_S
+) -> tuple[bool, bool]:
     """Ask while all strangers hang; whether one of them was met, and whether others were answered meanwhile."""
     met_before = scene.num_met
     scene.deep_store.hang()
@@ -226,7 +247,7 @@ async def asked(scene: Scene, http: httpx.AsyncClient, questions: Sequence[Quest
         asyncio.create_task(http.request(method, **form)) for method, form in questions for _ in range(ASKED_AT_ONCE)
     ]
     try:
-        await settled(tasks, lambda: scene.num_met > met_before)
+        await settled(tasks, lambda: scene.num_met > met_before, settled_s)
         others = [asyncio.create_task(http.get(path)) for path in ("/tables", "/health")]
         done, late = await asyncio.wait(others, timeout=ANSWERED_S)
         refused = [task.result().text for task in done if task.result().status_code != 200]
@@ -239,17 +260,19 @@ async def asked(scene: Scene, http: httpx.AsyncClient, questions: Sequence[Quest
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def settled(tasks: Iterable[asyncio.Task[Any]], is_met: Callable[[], bool]) -> None:
+async def settled(tasks: Iterable[asyncio.Task[Any]], is_met: Callable[[], bool], settled_s: float) -> None:
     """Until all are answered, or one waits for a stranger and the others had the time to."""
     loop = asyncio.get_running_loop()
-    ends_s = loop.time() + SETTLED_S
+    ends_s = loop.time() + settled_s
     while loop.time() < ends_s and not all(task.done() for task in tasks):
         await asyncio.sleep(0.005)
         if is_met():
             ends_s = min(ends_s, loop.time() + 0.05)
 
 
-async def walk(scene: Scene, batches: Iterable[Sequence[Route]], *, forms_max: int) -> tuple[set[str], set[str]]:
+async def walk(
+    scene: Scene, batches: Iterable[Sequence[Route]], *, forms_max: int, settled_s: float = SETTLED_S
+) -> tuple[set[str], set[str]]:
     """Ask all routes in so many forms, a batch at once: the batches that met a stranger, and the requests that kept
     others waiting.
     """
@@ -263,7 +286,7 @@ async def walk(scene: Scene, batches: Iterable[Sequence[Route]], *, forms_max: i
             questions = [
                 (route.method, form) for route in batch for form in islice(scene.forms(route, names), forms_max)
             ]
-            is_met, is_fine = await asked(scene, http, questions)
+            is_met, is_fine = await asked(scene, http, questions, settled_s)
             if is_met or any(method != "GET" for method, _ in questions):
                 names = scene.new_table()  # that one may have changed
             if is_met:
@@ -287,27 +310,15 @@ def test_no_reading_route_keeps_a_thread_of_others(scene: Scene) -> None:
 
 @pytest.mark.full
 def test_no_route_in_any_form_keeps_a_thread_of_others(scene: Scene) -> None:
-    met, found = asyncio.run(walk(scene, [(route,) for route in routes_of(scene)], forms_max=100))
+    routes = {f"{route.method} {route.path}": (route,) for route in routes_of(scene)}
+    met, found = asyncio.run(walk(scene, routes.values(), forms_max=100))
+    # A slow machine may not have got to the stranger in that time: those that must meet one get all the time.
+    late = [routes[name] for name in sorted(MEET_STRANGERS - met)]
+    met_late, found_late = asyncio.run(walk(scene, late, forms_max=100, settled_s=ANSWERED_S))
+    found |= found_late
     assert not found, "\n".join(sorted(found))
     # As long as the walk knows how to ask them.
-    assert met >= {
-        "DELETE /segments/{tableName}",
-        "DELETE /segments/{tableName}/{segmentName}",
-        "DELETE /tables/{tableName}",
-        "GET /debug/tables/{tableName}",
-        "GET /segments/segmentReloadStatus/{jobId}",
-        "GET /segments/{tableName}/needReload",
-        "GET /segments/{tableName}/{segmentName}",
-        "GET /segments/{tableName}/{segmentName}/inputs",
-        "GET /sql",
-        "GET /tables/{tableName}",
-        "GET /tables/{tableName}/consumingSegmentsInfo",
-        "GET /tables/{tableName}/size",
-        "POST /periodictask/run",
-        "POST /segments/{tableName}/delete",
-        "POST /sql",
-        "PUT /segments/{tableName}/{segmentName}/inputs",
-    }, met
+    assert met | met_late >= MEET_STRANGERS, MEET_STRANGERS - met - met_late
 
 
 def test_a_route_that_waits_on_a_thread_of_others_is_found(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

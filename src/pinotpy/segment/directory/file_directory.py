@@ -60,12 +60,14 @@ class FileDirectory:
 
     def state_of(self, name: str, data: NDArray[np.uint8]) -> FileState | None:
         mapped = _map_of(data)
+        if mapped is None:
+            return None
         try:
             stat = os.stat(f"{self.location}/{name}")
         except OSError:
             return None
         # A new version of the segment lies in the same place while queries still read the old one.
-        if mapped is None or (stat.st_dev, stat.st_ino) != mapped.identity:
+        if (stat.st_dev, stat.st_ino) != mapped.identity:
             return None
         return FileState(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
