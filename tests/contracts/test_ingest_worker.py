@@ -117,7 +117,8 @@ def test_rows_are_read_counted_sealed_built_and_released(worker: IngestWorker, t
     changes: list[int] = []
     partition = worker.open(spec(tmp_path / "s"), lambda: changes.append(1))
     has_read(partition, 3_000)
-    assert changes and partition.status().failure == ""
+    until(lambda: bool(changes), partition.status)  # told of after the rows are there
+    assert partition.status().failure == ""
     sees(partition, {"first": ids(0, 3_000)})
     until(lambda: partition.ledger()["records"] == 3_000, partition.ledger)
     counts = partition.ledger()

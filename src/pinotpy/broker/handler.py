@@ -206,7 +206,7 @@ async def _run(
             hint = ""
             if context is None:  # refused before a server was asked
                 schema = None if target is None else target.schema
-                hint = other_dialect_hint(error, question.text, question.dialect, schema, broker.limits, broker.clock)
+                hint = other_dialect_hint(error, question.text, question.dialect, schema, broker.limits)
             envelope.exceptions.append(QueryException(error.code, error.message + hint))
     memory.cannot_end()
     if context is not None:

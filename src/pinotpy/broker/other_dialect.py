@@ -1,7 +1,8 @@
 """Whether a text that one dialect refuses would have been right in the other one, and the sentence that says so.
 
 A text is right in a dialect if it parses there and, where its table is known, compiles against that table's schema.
-Only refusals come here. What the look costs is bounded, as it is done on the event loop.
+Only refusals come here. What the look costs is bounded, as it is done on the event loop: in CPU time, so that the
+same text has the same message on a busy machine.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import functools
 from typing import Final
 
 from pinotpy.broker.parts import BrokerLimits
-from pinotpy.clock import Clock
+from pinotpy.clock import Clock, CpuClock
 from pinotpy.config.schema import Schema
 from pinotpy.errors import InvalidQueryError, ParseError, PinotError, QueryExecutionError
 from pinotpy.functions.constants_budget import ConstantsBudget, ConstantsBudgetError, spending
@@ -22,7 +23,8 @@ from pinotpy.query.model.context import QueryOptions
 
 TEXT_CHARACTERS_MAX: Final = 8 << 10
 CONSTANTS_BYTES_MAX: Final = 64 << 10
-TIME_MAX_MS: Final = 50
+CPU_MAX_MS: Final = 100
+_CPU_CLOCK: Final = CpuClock()
 
 READS_AS_SQL: Final = 'This reads as SQL: send it to POST /query/sql as {"sql": …}'
 READS_AS_PQL: Final = (
@@ -32,7 +34,12 @@ READS_AS_PQL: Final = (
 
 
 def other_dialect_hint(
-    error: PinotError, text: str, dialect: Dialect, schema: Schema | None, limits: BrokerLimits, clock: Clock
+    error: PinotError,
+    text: str,
+    dialect: Dialect,
+    schema: Schema | None,
+    limits: BrokerLimits,
+    cpu_clock: Clock = _CPU_CLOCK,
 ) -> str:
     """The line to add to the message of a refusal, its line break first; empty if the other dialect refuses the text
     too, if the text is not what was refused, if the table would have to tell and is not known, or if finding out takes
@@ -46,7 +53,7 @@ def other_dialect_hint(
     if not is_about_text or isinstance(error, ConstantsBudgetError) or len(text) > TEXT_CHARACTERS_MAX:
         return ""
     other = Dialect.SQL if dialect is Dialect.PQL else Dialect.PQL
-    budget = ConstantsBudget(CONSTANTS_BYTES_MAX, TIME_MAX_MS, clock)
+    budget = ConstantsBudget(CONSTANTS_BYTES_MAX, CPU_MAX_MS, cpu_clock)
     try:
         with spending(budget):
             # Options beside the text, too, end in a refusal; then the text alone is right here.

@@ -87,7 +87,6 @@ WRONG_IN_BOTH = [
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
     made = InProcessCluster(tmp_path_factory.mktemp("tables"))
-    made.broker.clock = ManualClock()  # the bound of time is not reached on a busy machine
     made.add_built_table(SCHEMA, CONFIG, [])
     yield made
     made.close()

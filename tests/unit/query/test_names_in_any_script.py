@@ -19,4 +19,4 @@ def test_columns_of_any_script(pql: bool, quote: str) -> None:
     size, shop, price = (f"{quote}{name}{quote}" for name in NAMES)
     assert count(SCHEMA, [segment], f"{size} >= 2 AND {shop} = 'b'", pql=pql) == 2
     sums = ask(SCHEMA, [segment], f"SELECT SUM({price}) FROM t WHERE {size} > 1 GROUP BY {shop}", pql=pql)
-    assert sums.num_docs_scanned == 3
+    assert sums.statistics.num_docs_scanned == 3
