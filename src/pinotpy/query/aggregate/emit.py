@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pinotpy.arrays import Int64Array
+from pinotpy.data_types import DataType
 from pinotpy.functions.state.plans import RowPlan, SketchPlan, SlotPlan, Values, ValueSetPlan
 from pinotpy.kernels.aggregate import counts_and_sums, value_sets
 from pinotpy.kernels.aggregate import unnest_program as walk
@@ -20,6 +21,7 @@ from pinotpy.query.aggregate import distinct_bitmaps, sketches, value_lists
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout
 from pinotpy.query.aggregate.pre_aggregated_updates import emit_record_updates
 from pinotpy.query.model.context import Filter
+from pinotpy.query.model.result_types import type_of_literal
 from pinotpy.query.plan.scan_plan import Shape
 from pinotpy.query.project.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
 from pinotpy.query.runtime.instructions import Instructions
@@ -282,8 +284,8 @@ class _Recorder(_Emitter):
 def literal_word(literal: Literal, kind: Values) -> int:
     """The 64-bit word of a constant argument."""
     value = literal.value
-    if isinstance(value, str) or value is None:
-        return 0  # one text for all rows: any word counts it once
+    if isinstance(value, str) or value is None or type_of_literal(literal) is DataType.BIG_DECIMAL:
+        return 0  # one text or decimal for all rows: any word counts it once
     if kind is Values.LONG:
         return int(value)
     number = float(value)

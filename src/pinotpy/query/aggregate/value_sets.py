@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
-from pinotpy.data_types import StoredType
+from pinotpy.data_types import DataType, StoredType
+from pinotpy.decimals import encode_decimal
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.sketches.quantile_digest import longs_of
 from pinotpy.functions.state.grouping import number_keys
@@ -154,7 +156,7 @@ def _deduplicated(
         metas = np.zeros_like(metas)  # ids are the same everywhere
     elif stored is StoredType.VAR:
         if isinstance(entry.source, Literal):
-            texts = pa.array([str(entry.source.value).encode()], pa.binary())
+            texts = pa.array([_stored(entry.source.value, entry.argument.data_type)], pa.binary())
             for thread in threads:
                 thread.entries[:, 1] = 0
             metas = np.zeros_like(metas)
@@ -166,6 +168,12 @@ def _deduplicated(
     if numbers is not None:
         return ValueSets(offsets, numbers.values(keys), counts)
     return ValueSets(offsets, _values(keys, stored) if texts is None else _taken(texts, keys), counts)
+
+
+def _stored(value: object, data_type: DataType) -> bytes:
+    """A constant as a column of texts or decimals stores it."""
+    text = str(value)
+    return encode_decimal(Decimal(text)) if data_type is DataType.BIG_DECIMAL else text.encode()
 
 
 def _values(keys: Int64Array, stored: StoredType) -> pa.Array:
