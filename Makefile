@@ -45,12 +45,12 @@ check: dev ## ruff, mypy --strict, the architecture and the documents, without r
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_documents.py
 
-test: check ## the fast tier: ≤ 10 minutes on two cores
+test: check ## the fast tier: about 25 minutes on two cores
 	$(BIN)/pinotpy warmup
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not full and not cluster" $(ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "cluster and not full" $(SMOKE) $(ARGS)
 
-verify: check ## the full tier: every test on a live cluster, chaos, fuzz, long simulations, the lowest versions of dependencies; ≤ 30 minutes
+verify: check ## the full tier: every test on a live cluster, chaos, fuzz, long simulations, the lowest versions of dependencies; over an hour on two cores
 	$(BIN)/pinotpy warmup
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "full and not cluster" $(ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "cluster" $(if $(AFTER_TEST),$(addprefix --deselect=,$(SMOKE))) $(ARGS)
