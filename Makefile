@@ -47,13 +47,13 @@ check: dev ## ruff, mypy --strict, the architecture and the documents, without r
 
 test: check ## the fast tier: about 25 minutes on two cores
 	$(BIN)/pinotpy warmup
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not full and not cluster" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope --durations=40 -m "not full and not cluster" $(ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "cluster and not full" $(SMOKE) $(ARGS)
 
 verify: check ## the full tier: every test on a live cluster, chaos, fuzz, long simulations, the lowest versions of dependencies; over an hour on two cores
 	$(BIN)/pinotpy warmup
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "full and not cluster" $(ARGS)
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "cluster" $(if $(AFTER_TEST),$(addprefix --deselect=,$(SMOKE))) $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=40 -m "full and not cluster" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=40 -m "cluster" $(if $(AFTER_TEST),$(addprefix --deselect=,$(SMOKE))) $(ARGS)
 	@echo "thinned to fit: 30,000 texts asked and 40,000 parsed (FUZZ_TEXTS), 20,000 requests (FUZZ_REQUESTS), 3,000 random queries, 4,500 of SQL, 3,000 with expressions (make fuzz N=20000), 1,600 and 160 schedules of transitions and replacements; of all these the share $${PINOTPY_THIN:-1} (PINOTPY_THIN)"
 	@if [ "$${PINOTPY_TESTS_UNTIL:-0}" -gt 0 ] && [ "$$(date +%s)" -gt "$${PINOTPY_TESTS_UNTIL:-0}" ]; then echo "lowest versions: not tried, CI's time is nearly over"; else $(MAKE) lowest; fi
 
