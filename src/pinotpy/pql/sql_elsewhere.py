@@ -51,6 +51,10 @@ _TABLES_ARE_MADE: Final = (
 )
 _NO_TRANSACTIONS: Final = "there are no transactions: each query sees the segments that are online when it is asked"
 _ACCESS: Final = "users and what they may do are set by `pinotpy add-user` and the access file (docs/security.md)"
+_CATALOG: Final = (
+    "SHOW TABLES, SHOW COLUMNS FROM t and DESCRIBE t stand alone in their text; information_schema.tables and .columns "
+    "are tables to query (docs/system-tables.md)"
+)
 # By the first word of a statement; CREATE and DROP also by what is to be made or dropped.
 _STATEMENTS: Final = {
     "INSERT": _ROWS_COME,
@@ -61,11 +65,14 @@ _STATEMENTS: Final = {
     "MERGE": _ROWS_STAY,
     "UPSERT": _ROWS_STAY,
     "DELETE": (
-        "rows are not deleted one by one: whole segments are, by DELETE /segments/{table}/{segment} of the controller, "
-        "and by the retention of the table's config; a segment without the rows replaces one that has them "
-        "(docs/push.md)"
+        "rows are not deleted one by one: whole segments are, by `pinotpy delete-segments` (DELETE "
+        "/segments/{table}/{segment} of the controller) and by the retention of the table's config; a segment without "
+        "the rows replaces one that has them (docs/push.md)"
     ),
-    "TRUNCATE": "all segments of a table are deleted by DELETE /segments/{table} of the controller",
+    "TRUNCATE": (
+        "all segments of a table are deleted by `pinotpy delete-segments TABLE --all` (DELETE /segments/{table} of the "
+        "controller)"
+    ),
     "CREATE": _TABLES_ARE_MADE,
     "CREATE VIEW": "views are not there: what a view would ask is part of each query",
     "CREATE INDEX": (
@@ -80,8 +87,8 @@ _STATEMENTS: Final = {
     "DROP VIEW": "views are not there",
     "DROP USER": _ACCESS,
     "ALTER": (
-        "columns are added by PUT /schemas/{schema}, settings and indexes changed by PUT /tables/{table} of the "
-        "controller; then `pinotpy reload-segments` brings segments up to date"
+        "columns, settings and indexes are changed in the table's documents, by `pinotpy update-table --reload` (PUT "
+        "/schemas/{schema} and PUT /tables/{table} of the controller, then `pinotpy reload-segments`)"
     ),
     "RENAME": "a table keeps its name: load its files under another one",
     "GRANT": _ACCESS,
@@ -94,9 +101,9 @@ _STATEMENTS: Final = {
     "ANALYZE": "statistics are part of each segment: there is nothing to analyze",
     "USE": "a database is a prefix of a table's name: `SELECT … FROM db.table`",
     "CALL": "procedures are not there",
-    "SHOW": "tables and schemas are listed by GET /tables and GET /schemas of the controller",
-    "DESCRIBE": "a table's columns are shown by GET /tables/{table}/schema of the controller",
-    "DESC": "a table's columns are shown by GET /tables/{table}/schema of the controller",
+    "SHOW": _CATALOG,
+    "DESCRIBE": _CATALOG,
+    "DESC": _CATALOG,
 }
 _MODIFIERS: Final = frozenset(
     {"OR", "REPLACE", "TEMP", "TEMPORARY", "UNIQUE", "MATERIALIZED", "EXTERNAL", "GLOBAL", "LOCAL", "UNLOGGED"}
