@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper, pytest.mark.full]
 SECONDS = float(os.environ.get("PINOTPY_CHAOS_SECONDS", "45"))
 SEED = int(os.environ.get("PINOTPY_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 BUILDS_KILLED = 5
+LEFT_ALONE_S = 10.0
 DAEMONS = ("server-0", "server-1", "server-2", "controller", "broker")
 
 
@@ -52,7 +53,10 @@ def children_of(pid: int) -> list[int]:
 
 
 class KillingBuilds:
-    """Kills processes that build segments, wherever they are, at most one a second; `killed` counts them."""
+    """Kills processes that build segments, wherever they are, at most one a second; `killed` counts them. A segment is
+    tried three times, and on a slow machine a build takes seconds: a server whose build was killed is left alone for a
+    while, or no try of any replica would ever end.
+    """
 
     def __init__(self, cluster: LiveCluster) -> None:
         self.killed = 0
@@ -66,15 +70,21 @@ class KillingBuilds:
         self._thread.join()
 
     def _run(self) -> None:
+        alone_until = dict.fromkeys(DAEMONS, 0.0)
         while not self._ends.wait(0.005):
             daemons = self._cluster.processes.daemons
-            pids = [daemons[name].pid for name in list(daemons) if name.startswith("server")]
-            builds = [child for pid in pids for child in children_of(pid) if name_of(child) == "pinotpy-build"]
-            if builds:
+            names = [name for name in list(daemons) if name.startswith("server")]
+            random.shuffle(names)
+            for name in names:
+                builds = [pid for pid in children_of(daemons[name].pid) if name_of(pid) == "pinotpy-build"]
+                if not builds or time.monotonic() < alone_until[name]:
+                    continue
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(random.choice(builds), signal.SIGKILL)
                     self.killed += 1
+                alone_until[name] = time.monotonic() + LEFT_ALONE_S
                 self._ends.wait(1.0)
+                break
 
 
 def name_of(pid: int) -> str:
