@@ -220,6 +220,18 @@ class OverHttp:
             client.upload_segment(archive, raw_name)
             archive.unlink()
         client.wait_until_online(raw_name, timeout_s=600)
+        self._wait_until_queried(raw_name, len(directories))
+
+    def _wait_until_queried(self, raw_name: str, num_segments: int, timeout_s: float = 600.0) -> None:
+        """The broker hears of a segment that serves a moment after the controller."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            _, answer = self.ask_text(f"SELECT COUNT(*) FROM {raw_name}")
+            if not answer["exceptions"] and answer["numSegmentsQueried"] == num_segments:
+                return
+            if time.monotonic() > deadline:
+                raise SystemExit(f"the broker does not query all {num_segments} segments after {timeout_s} s: {answer}")
+            time.sleep(0.02)
 
     def ask_text(self, text: str, *, pql: bool = False, options: str = "") -> tuple[float, dict[str, Any]]:
         timeout = "timeoutMs=600000" + (f";{options}" if options else "")

@@ -39,6 +39,7 @@ NUM_ROWS = NUM_SEGMENTS * SEGMENT_ROWS
 SERVER_BUDGET, BROKER_BUDGET = 1000 * MIB, 900 * MIB
 CLIENTS, ROUNDS = 8, 3
 TIMEOUT_MS = 120_000
+PATIENCE_S = 300.0
 STREAM_ROWS = 400_000  # of a partition
 TABLE = "t"
 SCHEMA: dict[str, Any] = {
@@ -194,13 +195,13 @@ def test_many_large_queries_at_once_do_not_take_a_process_over_its_budget(cluste
     texts = list(itertools.islice(itertools.cycle([GROUPS, GROUPS, GROUPS, DISTINCT]), CLIENTS * ROUNDS))
 
     def ask(text: str) -> tuple[str, dict[str, Any]]:
-        return text, cluster.query(text, "sql")
+        return text, cluster.query(text, "sql", timeout_s=PATIENCE_S)
 
     with Resident(cluster, "server-0", "server-1", "broker") as resident, ThreadPoolExecutor(CLIENTS + 1) as pool:
         large = [pool.submit(ask, text) for text in texts]
         small = []
         while not all(one.done() for one in large):
-            small.append(cluster.query(SMALL, "sql"))
+            small.append(cluster.query(SMALL, "sql", timeout_s=PATIENCE_S))
     answers = [one.result() for one in large]
     assert all(answer["resultTable"]["rows"] == [[NUM_ROWS]] for answer in small)
     right = [(text, answer) for text, answer in answers if not answer["exceptions"]]
