@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -352,12 +353,23 @@ def unnested_by_hand(record: dict[str, Any], fields: list[str]) -> list[dict[str
 
 
 def is_plain(value: Any) -> bool:
-    """No list of records and scalars side by side, which has no columns."""
+    """No name stands for a record in one place and for a list or a scalar in another: it is text then, without columns
+    below.
+    """
+    return all(len(kinds) == 1 for kinds in kinds_of(value).values())
+
+
+def kinds_of(value: Any, path: str = "") -> dict[str, set[type]]:
+    found: dict[str, set[type]] = {} if value is None else {path: {type(value)}}
+    below: Iterable[tuple[str, Any]] = ()
     if isinstance(value, dict):
-        return all(is_plain(item) for item in value.values())
-    if isinstance(value, list):
-        return len({type(item) for item in value if item is not None}) <= 1 and all(is_plain(item) for item in value)
-    return True
+        below = value.items()
+    elif isinstance(value, list):
+        below = [("[]", item) for item in value]
+    for name, item in below:
+        for where, kinds in kinds_of(item, f"{path}.{name}").items():
+            found.setdefault(where, set()).update(kinds)
+    return found
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
