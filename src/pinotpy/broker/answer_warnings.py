@@ -14,7 +14,7 @@ import pyarrow as pa
 from pinotpy.broker.null_mode import OPTION
 from pinotpy.data_types import DataType
 from pinotpy.pql.ast import Dialect, Identifier, Statement
-from pinotpy.query.model.context import Predicate, QueryContext, QueryKind, QueryOptions
+from pinotpy.query.model.context import QueryContext, QueryKind, QueryOptions
 from pinotpy.query.model.literals import predicate_literals, predicates_of
 from pinotpy.query.model.options import OPTIONS_KNOWN
 from pinotpy.query.result.partial import PartialResult
@@ -22,6 +22,7 @@ from pinotpy.query.result.reduced import ReducedResult
 
 # More names than these are counted only.
 _NAMES_MAX: Final = 10
+_NUMBERS: Final = frozenset({int, float, Decimal})
 
 
 def null_warnings(context: QueryContext, partials: Iterable[tuple[str, PartialResult]]) -> list[str]:
@@ -64,17 +65,14 @@ def type_warnings(context: QueryContext) -> list[str]:
     for condition in (context.filter, context.having, *(one.filter for one in context.aggregations)):
         for predicate in predicates_of(condition) if condition is not None else ():
             if isinstance(predicate.lhs, Identifier) and predicate.lhs.name in texts:
-                for value in _numbers(predicate):
-                    found.setdefault(predicate.lhs.name, value)
+                literals = predicate_literals(predicate)
+                if not _NUMBERS.isdisjoint(map(type, literals)):  # a list may have thousands
+                    found.setdefault(predicate.lhs.name, next(one for one in literals if type(one) in _NUMBERS))
     return [
         f"column '{name}' holds texts and is compared with the number {value} as a text, letter by letter; write "
         f"'{value}' if that is meant, CAST({name} AS DOUBLE) to compare numbers"
         for name, value in islice(found.items(), _NAMES_MAX)
     ]
-
-
-def _numbers(predicate: Predicate) -> list[object]:
-    return [value for value in predicate_literals(predicate) if type(value) in (int, float, Decimal)]
 
 
 def limit_warnings(
