@@ -62,6 +62,7 @@ def run_threads(
 
     All threads have ended when this returns or raises.
     """
+    plan.control.know_fused_tests()
     states = [_borrow(plan.control.words, address) for address in addresses]
     began_ns = time.perf_counter_ns()
     slices = [_Slice(plan, thread, state, contexts[thread], on_flush) for thread, state in enumerate(states)]
