@@ -17,6 +17,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, Final, TypeVar
 
+from pinotpy.kernels.demand import refuse_on_this_thread
+
 NICENESS: Final = 5
 T = TypeVar("T")
 # Runs for about a quantum; gives whether it is done.
@@ -77,6 +79,7 @@ class KernelThreads(Executor):
 
     def _run(self) -> None:
         lower_priority()
+        refuse_on_this_thread()  # others need it: whoever runs a query waits for a kernel that is not compiled
         while True:
             with self._condition:
                 while not self._queue:
