@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -68,15 +69,25 @@ def block_functions() -> set[Kernel]:
 
 def ask_as_the_readme_does() -> None:
     """In processes of their own."""
-    tests = ("tests/cluster/test_readme.py", "-k", "every_command")
+    tests = ("tests/cluster/test_readme.py", "-k", "every_command or own_data")
     subprocess.run([sys.executable, "-m", "pytest", "-n", "0", "-q", *tests], cwd=ROOT, check=True)
 
 
 def write(file: Path, kernels: Iterable[Kernel]) -> None:
-    """Files that import least first: those that import them find their code in the cache."""
-    imports = cache.imports()
-    ordered = sorted(kernels, key=lambda kernel: (len(imports[kernel.module]), str(kernel)))
-    file.write_text(HEAD + "".join(f"{kernel}\n" for kernel in ordered), encoding="utf-8")
+    """Files with much code first: what takes long must not begin last, when other processes have nothing to do."""
+    kernels = sorted(kernels, key=str)
+    sizes = Counter[str]()
+    for module, function in {(kernel.module, kernel.function) for kernel in kernels}:
+        sizes[module] += code_bytes(module, function)
+    kernels.sort(key=lambda kernel: -sizes[kernel.module])
+    file.write_text(HEAD + "".join(f"{kernel}\n" for kernel in kernels), encoding="utf-8")
+
+
+def code_bytes(module: str, function: str) -> int:
+    """Of all that the cache has of the function: the more, the longer it takes to compile."""
+    source = cache.KERNELS.joinpath(*module.split(".")).with_suffix(".py")
+    folder = Path(os.environ["NUMBA_CACHE_DIR"]) / f"{module}-{cache.source_hash(source)}"
+    return sum(file.stat().st_size for file in folder.glob(f"{module.rpartition('.')[2]}.{function}-*.nbc"))
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ the thread that started the query, never on one that scans for others. The answe
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -59,6 +60,7 @@ class KernelWaits:
                 if not may_wait:
                     raise
                 kernel = missing.kernel
+                traceback.clear_frames(missing.__traceback__)  # threads and the error refer to each other
             # Here the error is gone, and with it the tables of the run that it ended.
             control.run_again()
             self._wait(kernel, control, deadline_ns, waited)

@@ -93,13 +93,14 @@ class KernelThreads(Executor):
                     pass
             except BaseException as failure:
                 future.set_exception(failure)
-                continue
-            if done:
-                future.set_result(None)
-                continue
-            with self._condition:
-                self._queue.append((step, future))
-                self._condition.notify()
+            else:
+                if done:
+                    future.set_result(None)
+                else:
+                    with self._condition:
+                        self._queue.append((step, future))
+                        self._condition.notify()
+            del step, future  # with them the tables of a query, which may be run again
 
 
 def lower_priority() -> None:
