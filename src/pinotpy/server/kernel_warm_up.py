@@ -28,6 +28,8 @@ TELL_EVERY_S: Final = 5.0
 TELL_OTHERS_EVERY_S: Final = 30.0
 # A signal that the system gave to another thread does not end a long wait.
 _LOOK_S: Final = 0.1
+# Between kernels that are loaded while queries run: each holds Python's lock for some milliseconds.
+_PAUSE_S: Final = 0.01
 
 log = logging.getLogger(__name__)
 
@@ -95,8 +97,8 @@ class KernelWarmUp:
         if self._loads_all:
             self._warm()
             return
-        if self._compile(Stage.FIRST, is_idle=False):
-            self._load(Stage.FIRST.kernels)
+        self._compile(Stage.FIRST, is_idle=False)
+        self._load(Stage.FIRST.kernels)  # compiles what could not be
 
     # --- the others -------------------------------------------------------------------------------------------------
 
@@ -110,7 +112,7 @@ class KernelWarmUp:
         threading.Thread(target=self._tell_others, args=(begun_ns,), name="tell_kernels", daemon=True).start()
         if self._compile(Stage.ALL, is_idle=True):
             # Queries load what they need; what none needed yet is loaded so that no later one waits for the disk.
-            self._load(Stage.ALL.kernels)
+            self._load(Stage.ALL.kernels, _PAUSE_S)
             CODE_MEMORY.used()
             took_s = (self._clock.monotonic_ns() - begun_ns) // 1_000_000_000
             log.info("all kernels are compiled took_s=%d cache=%s", took_s, self._folder)
@@ -122,12 +124,14 @@ class KernelWarmUp:
     # --- both -------------------------------------------------------------------------------------------------------
 
     def _compile(self, stage: Stage, *, is_idle: bool) -> bool:
-        """Whether the server goes on."""
+        """Whether all are there."""
         run = self._make_run(self._folder, stage, self._told(stage), is_idle=is_idle)
         self._runs.append(run)
-        self._stage = stage
+        if self._is_ended.is_set():
+            run.end()
+        self._stage, is_there = stage, False
         try:
-            run.run()
+            is_there = run.run()
         except OSError as error:
             log.warning("kernels cannot be compiled ahead, queries will wait for theirs reason=%s", error)
         finally:
@@ -136,7 +140,7 @@ class KernelWarmUp:
             log.warning(
                 "kernels could not be compiled, queries that need them will try again number=%d", len(run.failures)
             )
-        return not self._is_ended.is_set()
+        return is_there
 
     def _told(self, stage: Stage) -> Tell:
         def told(done: int, total: int) -> None:
@@ -145,9 +149,9 @@ class KernelWarmUp:
 
         return told
 
-    def _load(self, kernels: Sequence[Kernel]) -> None:
+    def _load(self, kernels: Sequence[Kernel], pause_s: float = 0.0) -> None:
         for kernel in kernels:
-            if self._is_ended.is_set():
+            if self._is_ended.wait(pause_s):
                 return
             try:
                 self._load_one(kernel)
