@@ -66,7 +66,7 @@ def _a_csv_is_loaded_and_loaded_again(loader: Loader, tmp_path: Path) -> None:
     first.write_text(CSV)
     said = loader.run("load", str(first)).stdout
     assert "table kunden created, and 3 rows are loaded" in said
-    assert "SELECT COUNT(*) AS num_rows FROM kunden" in said and "pinotpy post-query --broker-url" in said
+    assert "SELECT COUNT(*) AS num_rows FROM kunden" in said and "pinotpy sql --broker-url" in said
     query = "SELECT Nr, Ort, Preis, bezahlt, ToDateTime(Datum, 'yyyy-MM-dd') FROM kunden ORDER BY Nr"
     assert loader.rows(f"SET enableNullHandling = true; {query}") == [
         ["001", "Köln", 1234.5, True, "2020-12-31"],

@@ -1,5 +1,5 @@
-"""Proves that the README is true: every command in its ```sh blocks is run as written against a real quickstart, from
-"Your own data" on against the cluster of `pinotpy up`, and what it says that they show is in their output. So are those
+"""Proves that the README is true: every command in its ```sh blocks is run as written against a real quickstart, those
+of "Your own data" against the cluster of `pinotpy up`, and what it says that they show is in their output. So are those
 of docs/loading.md. Only ports, the interpreter's folder, the scratch folder and the data folder are substituted; `make
 quickstart` runs with its own options (its recipe is compared), and of `make test`, which runs this very test, only the
 recipe is looked at. The commands ask for no kernel beside those that are compiled before a server is ready.
@@ -29,7 +29,9 @@ pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LOADING = (ROOT / "docs" / "loading.md").read_text(encoding="utf-8")
-OWN_DATA = "\n## Your own data\n"
+_BEFORE, _FROM = README.split("\n## Your own data\n")
+OWN_DATA, _AFTER = _FROM.split("\n## ", 1)
+DEMONSTRATED = f"{_BEFORE}\n## {_AFTER}"
 COMMAND_TIMEOUT_S = 120.0
 BY_MAKE = ("make quickstart", "make test")
 
@@ -91,8 +93,9 @@ class Runner:
             script = script.replace(old, new)
         done = self.call("bash", "-euo", "pipefail", "-c", script)
         assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+        printed = done.stdout + done.stderr  # `pinotpy sql` keeps standard output for rows
         for line in step.shown:
-            assert squeezed(line) in squeezed(done.stdout), f"{script}\nprinted\n{done.stdout}\nwithout\n{line}"
+            assert squeezed(line) in squeezed(printed), f"{script}\nprinted\n{printed}\nwithout\n{line}"
 
     def call(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -102,10 +105,9 @@ class Runner:
 
 def test_the_documents_have_the_blocks_that_this_test_is_about() -> None:
     assert all(make in README for make in BY_MAKE)
-    demonstrated, own = README.split(OWN_DATA)
     for text, parts in (
-        (demonstrated, ("curl -s", "post-query --query", "post-query --pql", "/query/sql", "pinotpy.client")),
-        (own, ("pinotpy up", "pinotpy load", "post-query --query", "pinotpy down")),
+        (DEMONSTRATED, ("pinotpy sql", "curl -s", "post-query --pql", "/query/sql", "pinotpy.client")),
+        (OWN_DATA, ("pinotpy up", "pinotpy load", "pinotpy sql", "pinotpy down")),
         (LOADING, ("create-segment", "add-table", "upload-segment", "validate-config")),
     ):
         commands = "\n".join(step.commands for step in steps(text))
@@ -137,7 +139,6 @@ def asks_for_the_first_kernels_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("asks_for_the_first_kernels_alone")
 def test_every_command_runs_and_shows_what_the_documents_show(tmp_path: Path) -> None:
-    demonstrated, _ = README.split(OWN_DATA)
     quickstart = QuickstartProcess(tmp_path / "scratch")
     try:
         quickstart.wait_for("Ctrl-C stops everything")
@@ -146,7 +147,7 @@ def test_every_command_runs_and_shows_what_the_documents_show(tmp_path: Path) ->
             with urllib.request.urlopen(url.replace("9000", str(controller)), timeout=120) as page:
                 assert page.status == 200 and b"<html" in page.read().lower(), url
         runner = Runner(tmp_path, controller, broker)
-        for step in [*steps(demonstrated), *steps(LOADING)]:
+        for step in [*steps(DEMONSTRATED), *steps(LOADING)]:
             runner.run(step)
         quickstart.process.send_signal(signal.SIGINT)
         assert quickstart.wait(60) == 0, quickstart.output
@@ -158,8 +159,7 @@ def test_every_command_runs_and_shows_what_the_documents_show(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("asks_for_the_first_kernels_alone")
 def test_one_s_own_data_is_loaded_as_the_readme_says_and_stays(tmp_path: Path) -> None:
-    _, own = README.split(OWN_DATA)
-    up, *following = steps(own)
+    up, *following = steps(OWN_DATA)
     assert up.commands == ".venv/bin/pinotpy up --detach"
     first = Runner(tmp_path, 9000, 8099)
     try:

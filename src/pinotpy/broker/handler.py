@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from pinotpy.broker.analyze import analyzed_question, with_measurements
-from pinotpy.broker.answer_warnings import limit_warnings, option_warnings
+from pinotpy.broker.answer_warnings import limit_warnings, option_warnings, type_warnings
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
 from pinotpy.broker.execution import INLINE_RESULT_CELLS_MAX, Execution, execute_query, num_cells
@@ -210,7 +210,7 @@ async def _run(
             envelope.exceptions.append(QueryException(error.code, error.message + hint))
     memory.cannot_end()
     if context is not None:
-        envelope.warnings += limit_warnings(statement, context, table, result, shown)
+        envelope.warnings += [*type_warnings(context), *limit_warnings(statement, context, table, result, shown)]
     if limit is not None:
         envelope.warnings += limit.warnings()
         envelope.exceptions = limit.named_in(envelope.exceptions) if envelope.exceptions else []

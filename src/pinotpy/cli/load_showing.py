@@ -42,7 +42,7 @@ def show_dry_run(readings: list[Reading], table: str, out: Path | None, as_json:
 
 def show_loaded(loaded: Loaded, table: str, broker_url: str, as_json: bool) -> dict[str, Any]:
     """What was guessed and done, and the first query with its answer."""
-    post = f'pinotpy post-query --broker-url {broker_url} --query "{_shell(loaded.query)}"'
+    post = f'pinotpy sql --broker-url {broker_url} "{_shell(loaded.query)}"'
     rows, rejected = (sum(counts) for counts in zip(*map(num_rows, loaded.readings), strict=True))
     document = _documents(loaded.readings, table) | {
         "created": loaded.is_new,

@@ -124,7 +124,7 @@ class Quickstart:
         for query in self.examples():
             for example in (
                 f"""curl -s {self.broker_url}/query/sql -d '{{"sql": "{query}"}}'""",
-                f'{own_command()} post-query --broker-url {self.broker_url} --query "{query}"',
+                f'{own_command()} sql --broker-url {self.broker_url} "{query}"',
             ):
                 self.console.print(f"  [cyan]{escape(example)}[/cyan]", soft_wrap=True)
         self._print_what_stays()

@@ -31,9 +31,11 @@ def print_answer(
     console: Console, answer: dict[str, Any], *, rows_max: int = ROWS_SHOWN_MAX, more: str = "--json prints all"
 ) -> None:
     """Print all result tables of `answer`, or the plan that EXPLAIN found, then the trace if there is one, one line of
-    counters, its warnings, and its exceptions in red. `more`: how to see the rows beyond `rows_max`.
+    counters, its warnings, and its exceptions in red. A query that was refused before a server was asked has exceptions
+    alone. `more`: how to see the rows beyond `rows_max`.
     """
-    for number, (names, rows, types) in enumerate(results(answer)):
+    found = list(results(answer))
+    for number, (names, rows, types) in enumerate(found):
         if number:
             console.print()
         console.print(_table(names, rows[:rows_max], types))
@@ -47,13 +49,15 @@ def print_answer(
         console.print()
         _print_lines(console, trace_lines(answer["traceInfo"]))
         console.print()
-    console.print(f"[dim]{escape(summary(answer))}[/dim]")
+    faults = answer.get("exceptions") or []
+    is_refused = bool(faults) and not found and not answer.get("numServersQueried")
+    if not is_refused:
+        console.print(f"[dim]{escape(summary(answer))}[/dim]")
     for warning in answer.get("warnings") or []:
         console.print(f"[yellow]warning[/yellow] {escape(visible(str(warning)))}")
-    faults = answer.get("exceptions") or []
     for fault in faults:
         console.print(f"[red]error {fault.get('errorCode')}[/red] {escape(visible(str(fault.get('message'))))}")
-    if answer.get("exactness") not in (None, "exact"):
+    if answer.get("exactness") not in (None, "exact") and not is_refused:
         # Faults are among the reasons; they have been told.
         reasons = "" if faults else ": " + "; ".join(answer.get("exactnessReasons") or [])
         console.print(f"[yellow]this answer is {answer['exactness']}[/yellow]{escape(visible(reasons))}")

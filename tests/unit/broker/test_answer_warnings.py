@@ -1,6 +1,6 @@
 """Proves what an answer warns of, and that it says nothing where there is nothing to say: of stored nulls that count as
-values, exactly where they can; of options that nobody knows; of a LIMIT that nobody wrote; of kernels that were
-compiled first.
+values, exactly where they can; of options that nobody knows; of texts that are compared with numbers; of a LIMIT that
+nobody wrote; of kernels that were compiled first.
 """
 
 from __future__ import annotations
@@ -233,3 +233,31 @@ def test_kernels_that_were_waited_for_are_named_once(
     assert "warnings" not in ask(text)
     monkeypatch.undo()
     assert "warnings" not in ask(text)
+
+
+COMPARED = {
+    "SELECT COUNT(*) FROM t WHERE tail > 10": "10",
+    "SELECT COUNT(*) FROM t WHERE id < 5 AND NOT tail BETWEEN 1.5 AND 20": "1.5",
+    "SELECT COUNT(*) FROM t WHERE tail IN ('a', 7)": "7",
+    "SELECT COUNT(*) FILTER (WHERE tail = 3) FROM t": "3",
+}
+
+
+@pytest.mark.parametrize(("text", "number"), COMPARED.items(), ids=list(COMPARED))
+def test_texts_compared_with_a_number_are_named(cluster: InProcessCluster, text: str, number: str) -> None:
+    said = (
+        f"column 'tail' holds texts and is compared with the number {number} as a text, letter by letter; write "
+        f"'{number}' if that is meant, CAST(tail AS DOUBLE) to compare numbers"
+    )
+    for _ in range(3):
+        assert cluster.sql(text).get("warnings") == [said]
+    assert cluster.ask_arrow(text).warnings == (said,)
+
+
+def test_values_of_one_type_are_compared_without_a_word(cluster: InProcessCluster) -> None:
+    for text in (
+        "SELECT COUNT(*) FROM t WHERE tail > '10' AND id > 3 AND late IN (1, 2)",
+        "SELECT COUNT(*) FROM t WHERE id > '3'",  # read as a number, or refused
+        "SELECT COUNT(*) FROM t WHERE tail LIKE '1%'",
+    ):
+        assert "warnings" not in cluster.sql(text)

@@ -38,6 +38,17 @@ def test_one_row_of_aggregations() -> None:
     ]
 
 
+def test_a_query_that_was_refused_shows_why_and_no_counters() -> None:
+    refused = {
+        "numServersQueried": 0,
+        "exactness": "partial",
+        "exceptions": [{"errorCode": 150, "message": "SQLParsingError: expected a column"}],
+    }
+    assert printed(refused) == ["error 150 SQLParsingError: expected a column"]
+    # A server was asked: how far it came is told.
+    assert printed(refused | {"numServersQueried": 2})[0].endswith("3 of 12 segments, 2 of 2 servers, 7 ms")
+
+
 def test_groups_of_two_aggregations_are_two_tables_with_a_line_between() -> None:
     def table(function: str, *groups: tuple[str, str]) -> dict[str, Any]:
         return {

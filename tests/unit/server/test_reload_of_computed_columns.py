@@ -128,6 +128,7 @@ def test_a_chain_is_filled_only_where_its_beginning_is_there(tmp_path: Path) -> 
 def test_rows_that_cannot_be_computed_have_no_value_and_are_counted(tmp_path: Path) -> None:
     scene = scene_of(tmp_path)
     add(scene, computed("number", "INT", "city"), computed("short", "STRING", "concat(city, city, '')", maxLength=4))
+    scene.properties.index = {"nullHandlingEnabled": True}  # without it defaults alone are kept
     scene.reload("job1")
     changes = scene.status("job1")["changes"]["s0"]
     assert changes.startswith("filled number, short; 150 rows have no value in 'number', most often: ")

@@ -228,7 +228,11 @@ def test_a_query_that_fails_is_refused_and_not_explained(cluster: InProcessClust
         answer = cluster.pql(f"EXPLAIN PLAN FOR {text}")
         assert [fault["errorCode"] for fault in answer["exceptions"]] == [code] and "explain" not in answer
     assert [fault["errorCode"] for fault in cluster.pql(f"EXPLAIN {QUERY}")["exceptions"]] == [150]
-    assert [fault["errorCode"] for fault in cluster.sql(f"EXPLAIN {QUERY}")["exceptions"]] == [150]
+
+
+def test_sql_leaves_plan_for_out(cluster: InProcessCluster) -> None:
+    short, long = (cluster.sql(f"{words} {QUERY}")["resultTable"] for words in ("EXPLAIN", "EXPLAIN PLAN FOR"))
+    assert short == long and short["rows"]
 
 
 def test_literals_are_answered_by_the_broker(cluster: InProcessCluster) -> None:
