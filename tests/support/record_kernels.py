@@ -1,11 +1,11 @@
-"""Writes the lists of kernels (src/pinotpy/kernels/first_kernels.txt and other_kernels.txt) from what processes ask
-for:
+"""Writes the lists of kernels (src/pinotpy/kernels/first_kernels.txt and other_kernels.txt) from what processes ask for:
 
-    python tests/support/record_kernels.py
+    python tests/support/record_kernels.py [--add]
 
 The first are those of README's commands and the quickstart's (tests/cluster/test_readme.py runs them, with real
 daemons, which load nothing ahead meanwhile); the others those of what is run ahead of time, and all other block
-functions. Needs a cache that has all kernels, else it takes minutes.
+functions. Some are asked for only where a column's values were numbered in time: --add keeps what an earlier run found.
+Needs a cache that has all kernels, else it takes minutes.
 """
 
 from __future__ import annotations
@@ -92,6 +92,8 @@ def code_bytes(module: str, function: str) -> int:
 
 def main() -> None:
     first = recorded(ask_as_the_readme_does)
+    if "--add" in sys.argv:
+        first |= set(kernels_in(FIRST))
     others = (recorded(run_everything) | block_functions()) - first
     write(FIRST, first)
     write(OTHER, others)
