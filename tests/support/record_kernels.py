@@ -1,4 +1,4 @@
-"""Writes the lists of kernels (src/pinotpy/kernels/first_kernels.txt and other_kernels.txt) from what processes ask for:
+"""Writes the lists of kernels (src/pinotpy/kernels/first_kernels.txt, other_kernels.txt) from what processes ask for:
 
     python tests/support/record_kernels.py [--add]
 

@@ -81,7 +81,7 @@ class Supervisor:
         self._save()
         self._shorten_logs()
         if not first_are_compiled():
-            self._do("compiling kernels, once for this CPU (a minute or two)")
+            self._do("compiling kernels, once for this CPU")
             self.cluster.compile_kernels(self._pause, self._do)
         find_jars(self._do)
         self._do("starting ZooKeeper")
