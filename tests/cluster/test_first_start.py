@@ -73,12 +73,13 @@ def test_a_query_waits_for_its_own_kernel_and_says_so(folder: Path, tmp_path: Pa
             cluster.add_table(SCHEMA, CONFIG, [[pa.RecordBatch.from_pydict({"fare": pa.array(FARES, pa.int64())})]])
             server = cluster.processes.daemons["server-0"].ready["url"]
 
-            late = cluster.query(TEXT, "sql", queryOptions="timeoutMs=4000")
+            late = cluster.query(f"SET timeoutMs=4000; {TEXT}", "sql")
             assert [fault["errorCode"] for fault in late["exceptions"]] == [250]
             assert f"kernel {KERNEL} is still being compiled" in late["exceptions"][0]["message"]
             assert KERNEL in str(late["warnings"])
 
-            waiting = asking.submit(cluster.query, TEXT, "sql", queryOptions=f"timeoutMs={int(PATIENCE_S * 1000)}")
+            patient = f"SET timeoutMs={int(PATIENCE_S * 1000)}; {TEXT}"
+            waiting = asking.submit(cluster.query, patient, "sql")
             wait_until(lambda: _waits(server) == 2, PATIENCE_S, "the second query waits for its kernel")
             # Others are answered meanwhile, and say nothing of it.
             quick = cluster.query("SELECT COUNT(*), SUM(fare) FROM rides", "sql")

@@ -6,7 +6,7 @@ instead: its threads wait for that, without a lock. A thread that runs a query m
 has time, and not where others need the thread: it refuses (`refusing`), the query ends with KernelMissingError, and
 whoever started it waits for the kernel and runs it again (server/kernel_waits.py).
 
-The names of numba here are those of 0.60 to 0.68.
+The names of numba here are those of 0.60 to 0.68; brokers import this and load no numba.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ from contextlib import contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
-
-from numba.core.caching import Cache, FunctionCache
-from numba.core.dispatcher import Dispatcher
-from numba.core.typing import Signature
 
 from pinotpy.kernels.kernel_names import PACKAGE, Kernel, text_of
 
@@ -54,11 +50,15 @@ _here: Final = set[Kernel]()
 
 def watch() -> None:
     """Whatever numba looks for in the cache comes by here from now on; cache_locator.py calls it."""
+    from numba.core.caching import FunctionCache
+
     FunctionCache.load_overload = _load
     FunctionCache.save_overload = _save
 
 
 def _load(self: Any, signature: Any, target_context: Any) -> Any:
+    from numba.core.caching import Cache
+
     found = Cache.load_overload(self, signature, target_context)
     record = os.environ.get(RECORD)
     is_missing = found is None and _elsewhere and not _thread.compiles
@@ -72,6 +72,8 @@ def _load(self: Any, signature: Any, target_context: Any) -> Any:
 
 
 def _save(self: Any, signature: Any, result: Any) -> None:
+    from numba.core.caching import Cache
+
     # Signatures of one function share an index that is read, changed and written: two processes at once would lose one.
     kernel = _kernel(self._py_func, signature)
     with nullcontext() if kernel is None else locked(Path(self._cache_path).parent / ".saving", kernel.short_name):
@@ -80,6 +82,8 @@ def _save(self: Any, signature: Any, result: Any) -> None:
 
 def _kernel(function: Any, signature: Any) -> Kernel | None:
     """None where it has no name."""
+    from numba.core.typing import Signature
+
     module = function.__module__
     if not module.startswith(PACKAGE):
         return None
@@ -116,6 +120,8 @@ def compile_elsewhere(compile_it: Compile, block_functions: type) -> Callable[[]
 
     block_functions: their class (kernels/runtime/abi.py), which no module beside this one may know.
     """
+    from numba.core.dispatcher import Dispatcher
+
     kinds: Iterable[Any] = (Dispatcher, block_functions)
     before = [(kind, kind.compile) for kind in kinds]
     for kind, compile_here in before:
