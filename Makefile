@@ -16,21 +16,21 @@ help: ## this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## create .venv, install what a cluster needs, compile the kernels once
+	$(BIN)/pinotpy warmup
 
 dev: $(DEV) ## install what the tests need as well: the other targets do this first
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else f"pinotpy needs Python 3.11 or newer, found {v[0]}.{v[1]}: set PYTHON=…")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[quickstart]'
-	$(BIN)/pinotpy warmup
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[quickstart]'
 	@touch $@
 
 $(DEV): $(STAMP) pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[quickstart,dev]'
 	@touch $@
 
-quickstart: install ## a whole cluster with the 336,776 flights of 2013; EXIT=1 stops after the queries
+quickstart: $(STAMP) ## a whole cluster with the 336,776 flights of 2013; EXIT=1 stops after the queries
 	@exec $(BIN)/pinotpy quickstart $(if $(EXIT),--exit) $(ARGS)
 
 secrets: ## random secrets for docker-compose.yml, in .env; never replaced
@@ -76,6 +76,7 @@ lowest: $(LOWEST)/.installed ## the fast tests of readers, builder and Arrow wit
 	PYTHONPATH=src $(LOWEST)/bin/python -m pytest -n 2 --dist loadscope -p no:cacheprovider -m "not full and not cluster" $(LOWEST_LESS) $(if $(PINOTPY_THIN),$(LOWEST_FEW),$(LOWEST_TESTS))
 
 fuzz: dev ## N conditions on every road, N random queries against DuckDB (a third over SQL's whole grammar), N/10 histories of reloads, reruns of jobs
+	$(BIN)/pinotpy warmup
 	PINOTPY_FUZZ=$$(( $(N) / 3 + 500 )) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property tests/unit/ingest/jobs/test_reruns.py -k "queries_equal or expressions_equal or after_each_change" $(ARGS)
 	PINOTPY_FUZZ=$(N) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property/test_conditions_on_every_road.py $(ARGS)
 	PINOTPY_FUZZ_HISTORIES=$$(( $(N) / 10 )) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property/test_reload_histories.py $(ARGS)
@@ -85,10 +86,12 @@ simulate: dev ## segment completion under a million random schedules, on all cor
 
 bench: dev ## speed beside DuckDB, chdb and polars, 10 M rows: make bench ARGS='--suite own --rows 1000000'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/pinotpy warmup
 	$(BIN)/python -m bench.run $(ARGS)
 
 bench-quoted: dev ## every number of docs/performance.md, measured anew on a quiet machine; an hour or two
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/pinotpy warmup
 	$(BIN)/python -m bench.run --suite ssb,own,study,selective,disk --load-mode HEAP --rows 10000000 --out bench/results/quoted-10m.json
 	$(BIN)/python -m bench.run --suite ssb,own --rows 10000000 --out bench/results/quoted-10m-mmap.json
 	$(BIN)/python -m bench.run --suite ssb,own,startree --rows 50000000 --apart --out bench/results/quoted-50m.json

@@ -44,6 +44,19 @@ def null_warnings(context: QueryContext, partials: Iterable[tuple[str, PartialRe
     return [f"stored nulls count as their column's default value, of the rows read up to {shown}{more}; {remedy}"]
 
 
+def kernel_warnings(partials: Iterable[tuple[str, PartialResult]]) -> list[str]:
+    """That the query took longer as kernels were compiled first; from what each server said."""
+    longest = dict[str, int]()
+    for _, partial in partials:
+        for name, took_ms in partial.kernels_waited.items():
+            longest[name] = max(longest.get(name, 0), took_ms)
+    if not longest:
+        return []
+    shown = ", ".join(f"{name} ({took_ms / 1000:.1f} s)" for name, took_ms in list(longest.items())[:_NAMES_MAX])
+    more = f" and {len(longest) - _NAMES_MAX} more" if len(longest) > _NAMES_MAX else ""
+    return [f"the query waited until kernels were compiled, once for this CPU: {shown}{more}; the next one will not"]
+
+
 def option_warnings(options: QueryOptions) -> list[str]:
     """Options that nobody knows, each with a close one that there is."""
     return [_unknown_option(name) for name, _ in options.other if name not in OPTIONS_KNOWN][:_NAMES_MAX]

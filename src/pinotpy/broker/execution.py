@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinotpy.broker.answer_warnings import null_warnings
+from pinotpy.broker.answer_warnings import kernel_warnings, null_warnings
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker
@@ -92,6 +92,7 @@ async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps
     if gathered.has_offsets:
         gathered = await tiled(broker, query.table, context, query.bound, gathered, envelope, deadline_ns, memory)
     envelope.warnings += null_warnings(context, gathered.partials)
+    envelope.warnings += kernel_warnings(gathered.partials)
     if context.options.trace:
         servers = len(gathered.asked | gathered.responded | gathered.unreachable)
         rows, num_bytes = (sum(getattr(p, of) for _, p in gathered.partials) for of in ("num_rows", "num_bytes"))

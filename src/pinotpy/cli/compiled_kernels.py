@@ -1,38 +1,51 @@
-"""Compilation ahead of the first start: kernels, and Python's byte code; `pinotpy warmup` leaves a marker in the
-cache.
+"""Compilation ahead of the first start: kernels, and Python's byte code. `pinotpy warmup` does it, for all kernels or
+for those that the first queries need.
 """
 
 from __future__ import annotations
 
 import compileall
-import hashlib
-import logging
-import os
-import subprocess
-import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pinotpy
 from pinotpy.kernels import cache
+from pinotpy.kernels.compiling import Stage, StageRun, is_compiled, percent
 
-_log = logging.getLogger(__name__)
-_WORKER: Final = (
-    "import importlib, sys\nfor line in sys.stdin: importlib.import_module('pinotpy.kernels.' + "
-    "line.strip()); print('.', flush=True)"
-)
+# How often somebody who waits is told how far it is.
+TELL_EVERY_S: Final = 3.0
+_LOOK_S: Final = 0.1
+Say = Callable[[str], None]
 
 
-def compile_all() -> Path:
-    """Compile what the cache lacks, remove outdated entries, write the marker, return the cache's folder."""
+def compile_first(say: Say) -> Path:
+    """Compile what the cache lacks of what the first queries need; return the cache's folder.
+
+    say: told every few seconds how far it is.
+    """
+    folder = cache.prepare()
+    _with_progress(StageRun(folder, Stage.FIRST), say)
+    return folder
+
+
+def compile_all(say: Say) -> Path:
+    """Compile all that the cache lacks, remove outdated entries, return the cache's folder."""
     # An editable installation has no byte code, and where Python may not write any (PYTHONDONTWRITEBYTECODE) each
     # daemon would compile 170 files at each start: 0.15 to 0.3 s of CPU. Where the folder cannot be written, it stays
     # so.
     compileall.compile_dir(Path(pinotpy.__file__).parent, quiet=2)
     folder = cache.prepare()  # before numba is imported
-    if not _marker(folder).exists():
-        _import_all(len(os.sched_getaffinity(0)))
+    _with_progress(StageRun(folder, Stage.ALL), say)
+    _Telling(say, lambda: "trying the kernels").run(_use_all)
+    cache.drop_old(folder)
+    return folder
+
+
+def _use_all() -> None:
+    """Also compiles what the lists of kernels lack (kernels/kernel_lists.py)."""
     from pinotpy.ingest.warm import warm_reader_kernels
     from pinotpy.query.warm import warm
     from pinotpy.segment.warm import warm_segment_kernels
@@ -40,68 +53,51 @@ def compile_all() -> Path:
     warm()
     warm_segment_kernels()
     warm_reader_kernels()
-    cache.drop_old(folder)
-    _marker(folder).touch()
-    return folder
 
 
-def _import_all(processes: int) -> None:
-    """Compile what kernels compile when they are imported, in several processes: a module is given to one of them when
-    all that it imports is done, so that nothing is compiled twice. Whatever goes wrong here, `warm` meets again and
-    reports.
-    """
-    waiting = cache.imports()
-    done = set[str]()
+def first_are_compiled() -> bool:
+    """Whether the cache has what the first queries need, or cannot be kept: then each daemon has its own."""
+    folder = cache.prepare()
+    return cache.is_temporary(folder) or is_compiled(folder, Stage.FIRST)
 
-    def work() -> None:
-        with subprocess.Popen(
-            [sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as worker:
-            assert worker.stdin is not None and worker.stdout is not None
-            while True:
-                with condition:
-                    name = take_ready(waiting, done)
-                    while name is None:
-                        if not waiting:
-                            return
-                        condition.wait()
-                        name = take_ready(waiting, done)
-                try:
-                    print(name, file=worker.stdin, flush=True)
-                    worker.stdout.readline()
-                except OSError:
-                    _log.warning("a process that compiles kernels ended module=%s", name)
-                finally:
-                    with condition:
-                        done.add(name)
-                        condition.notify_all()
 
-    condition = threading.Condition()
-    threads = [threading.Thread(target=work) for _ in range(processes)]
-    for thread in threads:
+def progress_text(done: int, total: int) -> str:
+    """How far it is, for people."""
+    return f"compiling kernels, once for this CPU: {percent(done, total)} %"
+
+
+def _with_progress(run: StageRun, say: Say) -> None:
+    seen = [(0, 0)]
+    run.tell = lambda done, total: seen.__setitem__(0, (done, total))
+    try:
+        _Telling(say, lambda: progress_text(*seen[0])).run(run.run)
+    finally:
+        run.end()
+
+
+class _Telling:
+    """Runs something on another thread, and says every few seconds what it is about."""
+
+    def __init__(self, say: Say, text: Callable[[], str]) -> None:
+        self._say, self._text = say, text
+
+    def run(self, work: Callable[[], object]) -> None:
+        """Raises what `work` raises."""
+        failures = list[BaseException]()
+
+        def worked() -> None:
+            try:
+                work()
+            except BaseException as failure:
+                failures.append(failure)
+
+        thread = threading.Thread(target=worked, name="compile", daemon=True)
         thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def take_ready(waiting: dict[str, set[str]], done: set[str]) -> str | None:
-    """Take a module whose imports are all done out of `waiting` (module → its imports); None if there is none now. What
-    most others wait for goes first.
-    """
-    ready = [name for name, imported in waiting.items() if imported <= done]
-    if not ready:
-        return None
-    first = max(ready, key=lambda name: sum(name in imported for imported in waiting.values()))
-    del waiting[first]
-    return first
-
-
-def are_compiled() -> bool:
-    """Whether `compile_all` ran for this code; the marker's name has a hash of it, so a change begins anew."""
-    return _marker(cache.prepare()).exists()
-
-
-def _marker(folder: Path) -> Path:
-    # Byte code is stored beside the source: the same code elsewhere on the machine has its own.
-    place = hashlib.sha256(str(Path(pinotpy.__file__).parent).encode()).hexdigest()[:8]
-    return folder / f"compiled.{cache.content_hash()}.{place}"
+        told_s = time.monotonic()
+        while thread.is_alive():
+            thread.join(_LOOK_S)
+            if thread.is_alive() and time.monotonic() - told_s >= TELL_EVERY_S:
+                told_s = time.monotonic()
+                self._say(self._text())
+        if failures:
+            raise failures[0]

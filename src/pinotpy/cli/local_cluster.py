@@ -14,8 +14,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pinotpy.cli.compiled_kernels import TELL_EVERY_S, progress_text
 from pinotpy.cli.daemon_process import DaemonProcess
 from pinotpy.errors import RemoteError
+from pinotpy.kernels import cache
+from pinotpy.kernels.compiling import Stage, progress
 
 # prctl(PR_SET_PDEATHSIG, SIGTERM), then become the daemon: safe where preexec_fn is not (threads), and survives exec. A
 # parent that died before the call sends nothing any more, so its pid is compared afterwards. The kernel means the
@@ -98,18 +101,24 @@ class LocalCluster:
             process.kill()
             return process.wait(STOP_TIMEOUT_S)
 
-    def compile_kernels(self, pause: Callable[[float], None] = time.sleep) -> None:
-        """Compile what the cache of kernels lacks, in a process of its own and before any daemon: two servers that
-        compile at once would take twice as long. Raises RemoteError with the end of its log.
+    def compile_kernels(
+        self, pause: Callable[[float], None] = time.sleep, say: Callable[[str], None] = lambda text: None
+    ) -> None:
+        """Compile what the cache lacks of the kernels that the first queries need, in a process of its own and before
+        any daemon; `say` is told every few seconds how far it is. Raises RemoteError with the end of its log.
         """
-        warmup = self.launch("warmup", "warmup")
-        deadline = time.monotonic() + COMPILE_TIMEOUT_S
+        warmup, folder = self.launch("warmup", "warmup", "--first"), cache.prepare()
+        deadline, told = time.monotonic() + COMPILE_TIMEOUT_S, time.monotonic()
         while warmup.process.poll() is None:
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now > deadline:
                 raise RemoteError(
                     f"the kernels were not compiled within {COMPILE_TIMEOUT_S:g} s; the end of the "
                     f"log:\n{warmup.log_tail()}"
                 )
+            if now - told >= TELL_EVERY_S:
+                told = now
+                say(progress_text(*(progress(folder, Stage.FIRST) or (0, 0))))
             pause(0.1)
         if warmup.process.returncode != 0:
             raise RemoteError(

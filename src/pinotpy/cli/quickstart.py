@@ -14,6 +14,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,11 @@ from rich.markup import escape
 from rich.panel import Panel
 
 from pinotpy.cli.asking import ask
-from pinotpy.cli.compiled_kernels import are_compiled
+from pinotpy.cli.compiled_kernels import first_are_compiled
 from pinotpy.cli.flights_loading import TABLE, build_and_upload_flights, create_flights_table
 from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.cli.own_command import own_command
+from pinotpy.cli.pulse import pulse
 from pinotpy.cli.result_table import print_answer
 from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES, SampleQuery
 from pinotpy.cli.supervision.cluster_layout import ClusterLayout, Ports
@@ -93,7 +95,8 @@ class Quickstart:
                 self.console.print(f"[green]✓[/green] table {TABLE} is there: only segments that are not are loaded")
             else:
                 self._step("creating schema and table flights", lambda: create_flights_table(client))
-            rows = build_and_upload_flights(client, self.empty_folder("built"), self.console)
+            with self._pulse("loading the flights"):
+                rows = build_and_upload_flights(client, self.empty_folder("built"), self.console)
         self._step("starting the daemons again on the loaded data", self._restart)
         first_answer_s = self._first_answer_s(rows)
         self._ask_samples(SAMPLES)
@@ -174,8 +177,9 @@ class Quickstart:
             self.console.print(f"going on with the data in {self.directory}", soft_wrap=True)
             if self._zk_address is None:  # else its own ZooKeeper's port may be another's by now
                 make_room(self.folder, self._layout, self.say)
-        if not are_compiled():
-            self._step("compiling the kernels, once after an installation or a change", self.cluster.compile_kernels)
+        if not first_are_compiled():
+            text = "compiling kernels, once for this CPU"
+            self._step(text, lambda: self.cluster.compile_kernels(say=self.say), tells=True)
         if self._zk_address is None:
             find_jars(self.console.print)
 
@@ -193,11 +197,16 @@ class Quickstart:
         with contextlib.suppress(OSError):  # told where it matters: by the daemons, which write far more
             record_state(self.folder, self._layout, me, phase, list(self.cluster.daemons.values()))
 
-    def _step(self, text: str, work: Callable[[], Any]) -> None:
+    def _step(self, text: str, work: Callable[[], Any], *, tells: bool = False) -> None:
+        """tells: the work says itself how far it is."""
         start = time.perf_counter()
-        with self.console.status(text):
+        with self.console.status(text), nullcontext() if tells else self._pulse(text):
             work()
         self.console.print(f"[green]✓[/green] {text} [dim]({time.perf_counter() - start:.1f} s)[/dim]")
+
+    def _pulse(self, text: str) -> AbstractContextManager[None]:
+        """Signs of life in a long step, where no spinner can turn."""
+        return nullcontext() if self.console.is_terminal else pulse(lambda s: self.say(f"{text}: {s:.0f} s"))
 
     def _start_all(self) -> None:
         assert self._layout is not None

@@ -30,6 +30,7 @@ from typing import Final
 KERNELS: Final = Path(__file__).resolve().parent
 # Of each file of kernels/; those of other versions of pinotpy on the same machine are among them.
 _FOLDERS_KEPT: Final = 8
+_TEMPORARY: Final = "pinotpy-kernels-"
 _PACKAGE: Final = "pinotpy.kernels."
 # One statement a line, as the formatter leaves them.
 _FROM: Final = re.compile(
@@ -146,9 +147,14 @@ def prepare() -> Path:
             _take_over(behind, folder)
         os.environ["NUMBA_CACHE_DIR"] = str(folder)
         return folder
-    folder = _temporary_copy(folders)
+    folder = _temporary_copy(folders, name)
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
     return folder
+
+
+def is_temporary(folder: Path) -> bool:
+    """Whether a cache that `prepare` gave ends with the process that it was made for, as no folder can be written."""
+    return folder.parent.name.startswith(_TEMPORARY) and folder.parent.parent == Path(tempfile.gettempdir())
 
 
 def _take_over(source: Path, folder: Path) -> None:
@@ -171,10 +177,12 @@ def _take_over(source: Path, folder: Path) -> None:
                     copied.rename(folder / entry.name)
 
 
-def _temporary_copy(sources: list[Path]) -> Path:
+def _temporary_copy(sources: list[Path], name: str) -> Path:
     """A folder of this process with what the sources hold; some megabytes, copied in tens of milliseconds."""
-    folder = Path(tempfile.mkdtemp(prefix="pinotpy-kernels-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    base = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
+    atexit.register(shutil.rmtree, base, ignore_errors=True)
+    folder = base / name
+    folder.mkdir()
     for source in sources:
         with contextlib.suppress(OSError, shutil.Error):
             # Contents only: modes of a read-only image would make the copy read-only too.

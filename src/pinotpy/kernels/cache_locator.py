@@ -11,7 +11,10 @@ from typing import Any
 from numba.core import config
 from numba.core.caching import _CacheLocator
 
+from pinotpy.kernels import demand
 from pinotpy.kernels.cache import KERNELS, module_name, source_hash
+
+demand.watch()
 
 
 class KernelCacheLocator(_CacheLocator):  # type: ignore[misc]

@@ -79,6 +79,15 @@ class ServerMetrics:
         """A query's time was up before it ran."""
         self._metrics.count("schedulingTimeoutExceptions")
 
+    def kernels_compiled(self, done: int, total: int) -> None:
+        """So many kernels of those that are being compiled are there."""
+        self._metrics.set("kernelsCompiled", done)
+        self._metrics.set("kernelsToCompile", total - done)
+
+    def waited_for_kernel(self) -> None:
+        """A query called a kernel that was not compiled yet."""
+        self._metrics.count("queriesWaitedForKernels")
+
     def table_holds(self, table: str, num_segments: int, num_docs: int) -> None:
         """The segments of a table changed."""
         self._metrics.set("segmentCount", num_segments, table=table)

@@ -21,11 +21,13 @@ from pinotpy.clock import Clock
 from pinotpy.errors import (
     OutOfCapacityError,
     PinotError,
+    QueryCancelledError,
     QueryExecutionError,
     QueryTimeoutError,
     SegmentCorruptError,
     hide_paths,
 )
+from pinotpy.kernels.demand import KernelMissingError
 from pinotpy.memory.budget import ProcessBudget
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext
@@ -52,6 +54,7 @@ from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.server.given_rows import given_segment
 from pinotpy.server.idle_memory import IdleMemory
+from pinotpy.server.kernel_waits import KernelWaits
 from pinotpy.server.memory_turns import MemoryTurns
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_templates import LONG_CPU_NS, QueryTemplate, QueryTemplates
@@ -105,7 +108,7 @@ class QueryService:
     """Answers queries over the segments of `registry`. Shared by RPC threads; the lock guards `_running` and
     `_cancelled`. `on_damage` is told when a query met damaged bytes: the table, the segment that is not served any more
     because of them (None where it is not known which), and what was found.
-    `memory`: the budget of the process.
+    `memory`: the budget of the process. `kernels`: waits for those that are not compiled; None: their callers compile.
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class QueryService:
         dictionaries: SharedDictionaries | None = None,
         on_damage: OnDamage = lambda table, segment, damage: None,
         memory: ProcessBudget | None = None,
+        kernels: KernelWaits | None = None,
     ) -> None:
         self._registry = registry
         self._scheduler = scheduler
@@ -130,6 +134,7 @@ class QueryService:
         self._host = host
         self._dictionaries = dictionaries
         self._on_damage = on_damage
+        self._kernels = kernels
         self._memory = ProcessBudget(0) if memory is None else memory
         self._turns = MemoryTurns(self._memory, limits.memory_max_bytes)
         self._idle_memory = IdleMemory()
@@ -193,11 +198,14 @@ class QueryService:
                 template.context_of(bound),
                 is_quick=True,
                 docs_max=docs_max,
+                may_wait=False,
                 finish=lambda partial: self._encoded(request, partial, template, is_quick=True),
             )
         except TooManyDocsError:
             template.expectation.failed()
             return None
+        except KernelMissingError:
+            return None  # waited for elsewhere: other queries of this connection are behind this one
 
     def _encoded(
         self,
@@ -234,6 +242,7 @@ class QueryService:
         *,
         is_quick: bool = False,
         docs_max: int | None = None,
+        may_wait: bool = True,
         finish: Callable[[PartialResult], T],
     ) -> T:
         """Execute one request: what `finish` makes of its result, while the query has its memory.
@@ -242,6 +251,7 @@ class QueryService:
             context: already decoded, if the caller has it.
             is_quick: run on the calling thread without a scheduler slot.
             docs_max: raise TooManyDocsError if the plan would read more.
+            may_wait: for kernels that are not compiled yet; if not, KernelMissingError is raised.
         """
         start_ns = self._clock.monotonic_ns()
         # The request names the query's own time; brokers wait LAST_WORD_S longer than that, to be told that it was up.
@@ -284,7 +294,7 @@ class QueryService:
                 return self._turns.run(
                     control,
                     deadline_ns,
-                    lambda: self._execute(request, context, control),
+                    lambda: self._execute(request, context, control, deadline_ns, may_wait=may_wait),
                     finished,
                     is_small=is_small,
                 )
@@ -359,11 +369,37 @@ class QueryService:
     def num_running(self) -> int:
         return len(self._running)
 
-    def _execute(self, request: ServerRequest, context: QueryContext | None, control: QueryControl) -> PartialResult:
+    def _execute(
+        self,
+        request: ServerRequest,
+        context: QueryContext | None,
+        control: QueryControl,
+        deadline_ns: int,
+        *,
+        may_wait: bool,
+    ) -> PartialResult:
         if context is None:
             is_short = len(request.context) <= SHORT_CONTEXT_BYTES
             context = self._decode_short(request.context) if is_short else self._decode(request.context)
         check_user_functions(context)
+        if self._kernels is None:
+            return self._execute_whole(request, context, control)
+        waited = dict[str, int]()
+        decoded = context
+        try:
+            partial = self._kernels.run(
+                control,
+                deadline_ns,
+                lambda: self._execute_whole(request, decoded, control),
+                waited,
+                may_wait=may_wait,
+            )
+        except (QueryTimeoutError, QueryCancelledError) as error:
+            partial = PartialResult(exceptions=[QueryException(error.code, error.message)])
+        partial.kernels_waited = waited
+        return partial
+
+    def _execute_whole(self, request: ServerRequest, context: QueryContext, control: QueryControl) -> PartialResult:
         for _ in range(DAMAGED_MAX):
             try:
                 return self._execute_over(request, context, control)

@@ -40,6 +40,7 @@ from pinotpy.server.damaged_segments import DamagedSegments, Replace
 from pinotpy.server.disk import FolderLock
 from pinotpy.server.failed_transitions import FailedTransitions
 from pinotpy.server.index_upkeep import IndexUpkeep
+from pinotpy.server.kernel_waits import KernelWaits
 from pinotpy.server.kernel_warm_up import KernelWarmUp
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_service import QueryLimits, QueryService
@@ -80,7 +81,7 @@ class ServerParts:
         self.metrics = ServerMetrics(equipment.metrics)
         self.threads = settings.threads or os.cpu_count() or 1
         self._paths = ClusterPaths(settings.cluster_name)
-        self._warm = KernelWarmUp(equipment.clock)
+        self._warm = KernelWarmUp(equipment.clock, self.metrics.kernels_compiled)
         self._kernels = KernelThreads(self.threads)
         self._store: ZooKeeperStore | None = None
         self._archives: ArchiveParts | None = None
@@ -105,7 +106,8 @@ class ServerParts:
     def parts(self) -> list[Part]:
         stop_timeout_s = self.settings.shutdown_timeout_ms / 1000
         return [
-            Part("kernels", self._warm.start, lambda _: self._kernels.shutdown(wait=False, cancel_futures=True)),
+            Part("kernels", self._warm.start, lambda _: self._warm.end()),
+            Part("threads", lambda: None, lambda _: self._kernels.shutdown(wait=False, cancel_futures=True)),
             Part("zookeeper", self._connect, self._disconnect, ZOOKEEPER_STOP_S),
             Part("segments", self._open_store, self._close_store),
             Part("query port", self._start_rpc, self._stop_rpc, stop_timeout_s),
@@ -147,6 +149,7 @@ class ServerParts:
             self._dictionaries,
             self._suspect,
             self.equipment.memory.budget,
+            KernelWaits(self._warm.compilers, self.equipment.clock, self.metrics),
         )
 
     def _suspect(self, table: str, segment: ImmutableSegment | None, damage: SegmentCorruptError) -> None:
@@ -236,7 +239,7 @@ class ServerParts:
             access=equipment.access,
             metrics=equipment.metrics,
             ready=self._not_ready,
-            remark=lambda: "" if self._readiness is None else self._readiness.remark(),
+            remark=self._remark,
             settings=settings.effective,
             body_max_bytes=settings.request_bytes_max,
         )
@@ -280,7 +283,8 @@ class ServerParts:
             is_split_commit=settings.split_commit,
             sends_metadata=settings.commit_metadata,
         )
-        self._realtime.prepare()  # on another processor than kernels are loaded on
+        if self._warm.is_complete:
+            self._realtime.prepare()  # on another processor than kernels are loaded on
         self._warm.wait()
         self.registry.partitions = self._realtime.tables.partitions
         handler = SegmentTransitions(
@@ -329,6 +333,7 @@ class ServerParts:
         self._damaged.start()
         self._scrubber.start()
         self.equipment.metrics.set("ready", 1)
+        self._warm.follow()
 
     def _replaces(self, transitions: SegmentTransitions) -> Replace:
         def replace(table: str, segment: ImmutableSegment, damage: SegmentCorruptError) -> None:
@@ -344,7 +349,10 @@ class ServerParts:
         return replace
 
     def _not_ready(self) -> str | None:
-        return "it is starting" if self._readiness is None else self._readiness.reason()
+        return self._warm.told() or "it is starting" if self._readiness is None else self._readiness.reason()
+
+    def _remark(self) -> str:
+        return "\n".join(filter(None, ["" if self._readiness is None else self._readiness.remark(), self._warm.told()]))
 
     # --- stop ------------------------------------------------------------------------------------------------------
 

@@ -87,6 +87,9 @@ SERVER_METRICS: tuple[Metric, ...] = (
     ),
     Metric("segmentsToScrub", _GAUGE, "segments", "segments whose files are to be re-read in this round of the scrub"),
     Metric("scrubbedBytes", _COUNTER, "bytes", "bytes of segments that the scrub re-read"),
+    Metric("kernelsCompiled", _GAUGE, "kernels", "kernels that are there, of those that are being compiled now"),
+    Metric("kernelsToCompile", _GAUGE, "kernels", "kernels that are still to be compiled"),
+    Metric("queriesWaitedForKernels", _COUNTER, "waits", "waits of queries for a kernel that was not compiled yet"),
     Metric("refreshFailures", _COUNTER, "segments", "refreshes that failed", _TABLE),
     Metric("reloadFailures", _COUNTER, "segments", "reloads that failed; the segments are served as they were", _TABLE),
 )

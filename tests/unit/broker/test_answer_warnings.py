@@ -1,19 +1,26 @@
 """Proves what an answer warns of, and that it says nothing where there is nothing to say: of stored nulls that count as
 values, exactly where they can; of options that nobody knows; of texts that are compared with numbers; of a LIMIT that
-nobody wrote.
+nobody wrote; of kernels that were compiled first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 from in_process import InProcessCluster
 
+from pinotpy.clock import SystemClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.kernels.compile_processes import Compilers, Wanted
+from pinotpy.kernels.demand import KernelMissingError
+from pinotpy.kernels.kernel_names import Kernel
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.server.kernel_waits import KernelWaits
+from pinotpy.server.query_service import QueryService
 
 LOW = -(2**31)
 PLAIN = "enableNullHandling=false"
@@ -180,6 +187,52 @@ def test_rows_that_nobody_limited_are_said_to_be_perhaps_not_all(cluster: InProc
     assert "warnings" not in cluster.pql(f"{grouped} TOP 10")
     for text in ("SELECT id FROM t WHERE id < 9", "SELECT COUNT(*) FROM t GROUP BY whole", "SELECT SUM(id) FROM t"):
         assert "warnings" not in cluster.sql(text)
+
+
+class CompilesAtOnce:
+    """Compilers that have each kernel at once."""
+
+    def __init__(self) -> None:
+        self.there = set[Kernel]()
+
+    def want(self, kernel: Kernel) -> Wanted:
+        wanted = Wanted(kernel)
+        self.there.add(kernel)
+        wanted.done.set()
+        return wanted
+
+
+def lacks_kernels(service: QueryService, kernels: list[Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each query of the server calls these, until they are compiled."""
+    compilers, execute = CompilesAtOnce(), service._execute_whole
+
+    def execute_or_lack(*arguments: Any) -> PartialResult:
+        for kernel in kernels:
+            if kernel not in compilers.there:
+                raise KernelMissingError(kernel)
+        return execute(*arguments)
+
+    monkeypatch.setattr(service, "_execute_whole", execute_or_lack)
+    waits = KernelWaits(cast(Compilers, compilers), SystemClock(), service._metrics)
+    monkeypatch.setattr(service, "_kernels", waits)
+
+
+@pytest.mark.parametrize("dialect", ["sql", "pql"])
+def test_kernels_that_were_waited_for_are_named_once(
+    cluster: InProcessCluster, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, text = getattr(cluster, dialect), "SELECT SUM(whole) FROM t WHERE id < 9"
+    for _ in range(4):  # from now on answered on the road of quick queries, which never wait
+        assert "warnings" not in ask(text)
+    for service in cluster.services.values():
+        lacks_kernels(service, [Kernel("room.file", "first", "int64"), Kernel("room.file", "second")], monkeypatch)
+    answer = ask(text)
+    assert not answer["exceptions"] and len(answer["warnings"]) == 1
+    assert "waited until kernels were compiled" in answer["warnings"][0]
+    assert "room.file.first (0.0 s), room.file.second (0.0 s)" in answer["warnings"][0]
+    assert "warnings" not in ask(text)
+    monkeypatch.undo()
+    assert "warnings" not in ask(text)
 
 
 COMPARED = {

@@ -19,12 +19,18 @@ import pytest
 from pinotpy.cli import local_cluster
 from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.errors import RemoteError
+from pinotpy.kernels.compiling import Stage
 from pinotpy.service.ports import free_port, is_free
 
 TOY = """
 import faulthandler, os, signal, sys, time
 faulthandler.enable()
 kind, stopped = sys.argv[1], []
+if kind == "warmup":  # until a file in this folder says with which status
+    end = os.path.join(os.path.dirname(__file__), "warmup.end")
+    while not os.path.exists(end): time.sleep(0.01)
+    print("warmup of", sys.argv[2:], file=sys.stderr, flush=True)
+    raise SystemExit(int(open(end).read()))
 signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
 print("log of", kind, file=sys.stderr, flush=True)
 if kind == "crash":
@@ -177,6 +183,28 @@ def test_a_daemon_does_not_start_when_its_parent_is_already_gone() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "started\n")
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_whoever_waits_for_kernels_is_told_how_far_they_are(
+    status: int, tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_cluster, "TELL_EVERY_S", 0.0)
+    monkeypatch.setattr(local_cluster, "progress", lambda folder, stage: (37, 100) if stage is Stage.FIRST else None)
+    said = list[str]()
+
+    def pause(seconds: float) -> None:
+        if len(said) == 3:
+            (tmp_path / "warmup.tmp").write_text(str(status))
+            (tmp_path / "warmup.tmp").rename(tmp_path / "warmup.end")
+        time.sleep(0.01)
+
+    if status:
+        with pytest.raises(RemoteError, match=r"status 1\)[^$]*warmup of \['--first'\]"):
+            cluster.compile_kernels(pause, said.append)
+    else:
+        cluster.compile_kernels(pause, said.append)
+    assert set(said) == {"compiling kernels, once for this CPU: 37 %"}
 
 
 def test_free_ports_are_free() -> None:

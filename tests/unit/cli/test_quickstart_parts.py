@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -19,7 +20,7 @@ import pytest
 import typer
 from rich.console import Console
 
-from pinotpy.cli import compiled_kernels, flights_loading, quickstart
+from pinotpy.cli import compiled_kernels, flights_loading, pulse, quickstart
 from pinotpy.cli.commands import quickstart as command
 from pinotpy.cli.demo_stream import NUM_PARTITIONS, DemoStream
 from pinotpy.cli.own_command import own_command
@@ -30,6 +31,8 @@ from pinotpy.client.controller import ControllerClient
 from pinotpy.clock import ManualClock
 from pinotpy.errors import OutOfCapacityError
 from pinotpy.ingest.flights import flights_schema
+from pinotpy.kernels import cache
+from pinotpy.kernels.compiling import Stage, marker
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryOptions
@@ -52,26 +55,25 @@ def test_kernels_count_as_compiled_once_they_were(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PINOTPY_KERNEL_CACHE", str(tmp_path))
     for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
         monkeypatch.setenv(name, "")  # restored at the end: `prepare` sets it
-    assert not compiled_kernels.are_compiled()
-    monkeypatch.setattr("pinotpy.query.warm.warm", lambda: None)
-    monkeypatch.setattr(compiled_kernels, "_import_all", lambda processes: None)
-    folder = compiled_kernels.compile_all()
-    assert folder.parent == tmp_path and compiled_kernels.are_compiled()
-    # Equal code elsewhere has byte code of its own.
-    monkeypatch.setattr(compiled_kernels.pinotpy, "__file__", str(tmp_path / "pinotpy" / "__init__.py"))
-    assert not compiled_kernels.are_compiled()
+    assert not compiled_kernels.first_are_compiled()
+    marker(cache.prepare(), Stage.ALL).touch()
+    assert compiled_kernels.first_are_compiled()
+    said = list[str]()
+    assert compiled_kernels.compile_first(said.append).parent == tmp_path and not said
+    assert compiled_kernels.progress_text(37, 100) == "compiling kernels, once for this CPU: 37 %"
+    assert compiled_kernels.progress_text(0, 0) == "compiling kernels, once for this CPU: 0 %"
 
 
-def test_a_module_is_compiled_after_all_that_it_imports_and_what_others_wait_for_goes_first() -> None:
-    waiting = {"alone": set[str](), "groups": {"abi", "memory"}, "memory": {"abi"}, "abi": set[str]()}
-    done = set[str]()
-    assert compiled_kernels.take_ready(waiting, done) == "abi"
-    assert compiled_kernels.take_ready(waiting, done) == "alone"
-    assert compiled_kernels.take_ready(waiting, done) is None
-    done.add("abi")
-    assert compiled_kernels.take_ready(waiting, done) == "memory"
-    done |= {"alone", "memory"}
-    assert (compiled_kernels.take_ready(waiting, done), waiting) == ("groups", {})
+def test_long_steps_give_signs_of_life_where_no_spinner_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., float]
+) -> None:
+    monkeypatch.setattr(quickstart, "pulse", partial(pulse.pulse, every_s=0.01))
+    run = quickstart.Quickstart(tmp_path, Ports())
+    out = io.StringIO()
+    run.console = Console(file=out, width=200)
+    run._step("waiting for something", lambda: eventually(lambda: "waiting for something: 0 s" in out.getvalue()))
+    run._step("telling by itself", lambda: None, tells=True)
+    assert "✓ waiting for something (" in out.getvalue() and "telling by itself: " not in out.getvalue()
 
 
 def test_imports_among_kernels_have_no_circle() -> None:

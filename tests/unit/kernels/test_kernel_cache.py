@@ -98,9 +98,10 @@ def test_a_read_only_image_that_was_warmed_up_is_read_from_a_copy(
     monkeypatch.setattr(cache.tempfile, "TemporaryFile", refuse)
     folder = cache.prepare()
     assert tmp_path not in folder.parents and os.environ["NUMBA_CACHE_DIR"] == str(folder)
+    assert cache.is_temporary(folder) and folder.name == cache.environment_hash()
     copied = folder / compiled.name / "first_key.nbi"
     assert copied.read_bytes() == b"index" and copied.stat().st_mode & 0o200 and copied.parent.stat().st_mode & 0o200
-    shutil.rmtree(folder)
+    shutil.rmtree(folder.parent)
 
 
 def test_a_folder_that_can_be_written_takes_over_what_the_image_has(
@@ -123,7 +124,7 @@ def test_a_folder_that_can_be_written_takes_over_what_the_image_has(
     (volume / "ranks-0123456789abcdef").mkdir(parents=True)
     (volume / "ranks-0123456789abcdef" / "key.nbi").write_bytes(b"volume")
     for _ in range(2):
-        assert cache.prepare() == volume
+        assert cache.prepare() == volume and not cache.is_temporary(volume)
         assert sorted(path.name for path in volume.iterdir()) == [
             "compiled.0.1",
             "groups-0123456789abcdef",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
-from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -14,14 +13,19 @@ from pinotpy.cli import options
 NAME = "warmup"
 
 
-def run(as_json: options.Json = False) -> None:
-    from pinotpy.cli.compiled_kernels import compile_all
+def run(
+    first: Annotated[
+        bool, typer.Option("--first", help="only what the first queries need; a server compiles the rest behind them")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    from pinotpy.cli.compiled_kernels import compile_all, compile_first
+    from pinotpy.kernels.cache import is_temporary
 
     start = time.perf_counter()
-    folder = compile_all()
+    folder = (compile_first if first else compile_all)(lambda text: typer.echo(text, err=True))
     took_s = time.perf_counter() - start
-    # Where no folder can be written, the cache is one of this process (kernels/cache.py) and ends with it.
-    is_kept = folder.parent != Path(tempfile.gettempdir())
+    is_kept = not is_temporary(folder)
     if not is_kept:
         typer.echo(
             "note: no cache folder can be written, what was compiled is not kept: name one by PINOTPY_KERNEL_CACHE",

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from pinotpy.cli.compiled_kernels import are_compiled
+from pinotpy.cli.compiled_kernels import first_are_compiled
 from pinotpy.cli.daemon_process import DaemonProcess
 from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.cli.supervision.answering_tables import wait_for_answers
@@ -80,9 +80,9 @@ class Supervisor:
         make_room(self.folder, self.layout, self._tell, self._pause)
         self._save()
         self._shorten_logs()
-        if not are_compiled():
-            self._do("compiling the kernels, once after an installation or a change (some minutes)")
-            self.cluster.compile_kernels(self._pause)
+        if not first_are_compiled():
+            self._do("compiling kernels, once for this CPU")
+            self.cluster.compile_kernels(self._pause, self._do)
         find_jars(self._do)
         self._do("starting ZooKeeper")
         self._start(["zookeeper"])

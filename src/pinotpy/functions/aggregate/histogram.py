@@ -102,10 +102,8 @@ class Histogram(AggregateFunction):
         from pinotpy.kernels.aggregate.histogram import count_buckets
 
         floating = argument.data_type.stored.is_floating
-        address = count_buckets.address
-        update = Update(
-            address, address, 0, Values.DOUBLE if floating else Values.LONG, self._heads[floating].ctypes.data
-        )
+        values = Values.DOUBLE if floating else Values.LONG
+        update = Update(count_buckets, count_buckets, 0, values, self._heads[floating].ctypes.data)
         return SlotPlan(
             (Word.ADD,) * self.num_buckets, (update,), lambda slots, seen, overflow: [self._lists(slots.reshape(-1))]
         )

@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Protocol, Union
+from typing import TYPE_CHECKING, Protocol, Union
 
 import pyarrow as pa
 
 from pinotpy.arrays import Int64Array
+
+if TYPE_CHECKING:
+    from pinotpy.kernels.runtime.abi import BlockFunction  # brokers load no kernels
 
 
 class Values(Enum):
@@ -31,12 +34,12 @@ class Values(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One select instruction of a function: addresses of its grouped and its single form (arguments:
-    kernels/aggregate/counts_and_sums.py).
+    """One select instruction of a function: the block functions of its grouped and its single form (arguments:
+    kernels/aggregate/counts_and_sums.py), of which only the one that is used is loaded.
     """
 
-    grouped: int
-    single: int
+    grouped: BlockFunction
+    single: BlockFunction
     word: int  # of the function's slots, from 0
     values: Values
     parameter: int = 0  # its fifth argument: the address of what the function keeps alive

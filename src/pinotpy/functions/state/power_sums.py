@@ -105,10 +105,10 @@ class PowerSums(AggregateFunction):
         }
         widths = moments.WORDS_DOUBLE if floating else moments.WORDS_LONG
         words: list[Word] = [Word.WIDE, Word.WIDE_HIGH]
-        instructions = [Update(plain[0].address, plain[1].address, 0, values)]
+        instructions = [Update(*plain, 0, values)]
         places: list[tuple[int, int, int]] = []  # power, first word, words
         for power in range(2, self.power + 1):
-            instructions.append(Update(kernels[power].address, kernels[power].address, len(words), values))
+            instructions.append(Update(kernels[power], kernels[power], len(words), values))
             places.append((power, len(words), widths[power]))
             words += [Word.ADD] * widths[power]
 

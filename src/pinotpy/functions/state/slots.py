@@ -57,7 +57,7 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
     if data_type.stored.is_floating:
         return SlotPlan(
             _WIDE,
-            (Update(sums_of_doubles.sum_double.address, sums_of_doubles.sum_double_single.address, 0, Values.DOUBLE),),
+            (Update(sums_of_doubles.sum_double, sums_of_doubles.sum_double_single, 0, Values.DOUBLE),),
             collect_double,
             wide_rank,
             (StateForm.EXACT, *seen_form),
@@ -65,14 +65,14 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
     if sum_fits_long:
         return SlotPlan(
             (Word.ADD,),
-            (Update(counts_and_sums.sum_long.address, counts_and_sums.sum_long_single.address, 0, Values.LONG),),
+            (Update(counts_and_sums.sum_long, counts_and_sums.sum_long_single, 0, Values.LONG),),
             collect_long,
             long_rank,
             (StateForm.LONG, *seen_form),
         )
     return SlotPlan(
         _WIDE,
-        (Update(counts_and_sums.sum_wide.address, counts_and_sums.sum_wide_single.address, 0, Values.LONG),),
+        (Update(counts_and_sums.sum_wide, counts_and_sums.sum_wide_single, 0, Values.LONG),),
         collect_wide,
         wide_rank,
         (StateForm.WIDE, *seen_form),
@@ -114,7 +114,7 @@ def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
     instructions = []
     for word, name in enumerate(which):
         grouped, single = blocks[name, floating]
-        instructions.append(Update(grouped.address, single.address, word, values))
+        instructions.append(Update(grouped, single, word, values))
 
     def collect(slots: Int64Array, seen: Int64Array, overflow: Overflow) -> list[pa.Array]:
         out = []

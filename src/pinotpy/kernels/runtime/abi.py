@@ -7,8 +7,9 @@ update states). Every block function has the signature
 
     int64 f(int64 state_address, int64 args_address)        0 = go on, else an error word that ends the query
 
-and is compiled once with `@block_function`, never per query. Only the driver and `words()/array()` below see addresses;
-the inner loops are plain njit leaves over typed arrays that index from 0 (numba vectorises only those).
+and is compiled once with `@block_function` (when its address is first read), never per query. Only the driver and
+`words()/array()` below see addresses; the inner loops are plain njit leaves over typed arrays that index from 0 (numba
+vectorises only those).
 
 **State** (one per thread, int64[STATE_WORDS], see S_*): where the block is and where its scratch memory lies.
  - masks: NUM_MASKS registers of BLOCK bytes, 0/1 each. Mask 0 is the result of the filter.
@@ -31,7 +32,10 @@ from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, cfunc, njit, types
+from numba import carray, njit, types
+from numba.core.ccallback import CFunc
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 BLOCK: Final = 2048
@@ -175,9 +179,40 @@ def inner(function: Callable[..., Any]) -> Any:
     return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
+class BlockFunction(CFunc):
+    """A block function; loaded, or compiled if the cache lacks it, when its address is first read. Names of numba 0.60
+    to 0.68.
+    """
+
+    _wrapper_address: int | None
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function, normalize_signature(_SIGNATURE), locals={}, options={})
+        self.enable_caching()
+
+    @global_compiler_lock
+    def compile(self) -> None:
+        """Load or compile it, once: code that is loaded a second time replaces the first, whose address is in plans."""
+        if self._wrapper_address is None:
+            super().compile()
+
+    @property
+    def address(self) -> int:
+        """What goes into I_FUNCTION."""
+        if self._wrapper_address is None:
+            self.compile()
+        assert self._wrapper_address is not None
+        return self._wrapper_address
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the address is known; asking loads nothing."""
+        return self._wrapper_address is not None
+
+
 def block_function(function: Callable[..., Any]) -> Any:
-    """Compile a block function; `.address` goes into I_FUNCTION."""
-    return cfunc(_SIGNATURE, cache=True)(function)
+    """A block function; `.address` goes into I_FUNCTION."""
+    return BlockFunction(function)
 
 
 @intrinsic

@@ -74,7 +74,7 @@ class _Emitter:
         skip = self._skip(entry)
         if entry.seen_word:
             self._apply(
-                self._form(counts_and_sums.count_values.address, counts_and_sums.count_values_single.address),
+                self._form(counts_and_sums.count_values, counts_and_sums.count_values_single),
                 NO_REGISTER,
                 entry.seen_word,
                 skip,
@@ -188,8 +188,8 @@ class _Emitter:
         inner.append(fetched, (register, source.metas, entries + 1))
         inner.append(add, (groups, register, entry.value_set, NO_REGISTER, *further))
 
-    def _form(self, grouped: int, single: int) -> int:
-        return grouped if self.groups >= 0 else single
+    def _form(self, grouped: abi.BlockFunction, single: abi.BlockFunction) -> int:
+        return (grouped if self.groups >= 0 else single).address
 
     def _apply(self, function: int, values: int, word: int, skip: int, parameter: int = 0) -> None:
         """An update of words: `values` NO_REGISTER where it reads none."""

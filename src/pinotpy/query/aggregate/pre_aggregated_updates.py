@@ -10,6 +10,7 @@ import numpy as np
 
 from pinotpy.functions.state.plans import SlotPlan, ValueSetPlan, Word
 from pinotpy.kernels.aggregate import counts_and_sums, star_tree_states, value_sets
+from pinotpy.kernels.runtime.abi import BlockFunction
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout
 from pinotpy.query.plan.scan_plan import Shape
@@ -56,7 +57,7 @@ class _Emitter:
 
     def add_longs(self, values: int, word: int, skip: int) -> None:
         self._shape.emit(
-            self._form(counts_and_sums.sum_long.address, counts_and_sums.sum_long_single.address),
+            self._form(counts_and_sums.sum_long, counts_and_sums.sum_long_single),
             self._groups,
             values,
             word,
@@ -71,7 +72,7 @@ class _Emitter:
             return [low]
         if column not in self._trees[0].wide_columns:
             self._shape.emit(
-                self._form(counts_and_sums.sum_wide.address, counts_and_sums.sum_wide_single.address),
+                self._form(counts_and_sums.sum_wide, counts_and_sums.sum_wide_single),
                 self._groups,
                 low,
                 word,
@@ -79,7 +80,7 @@ class _Emitter:
             )
             return [low]
         high = self._shape.fetch_values(state_column(names.SUM, column, names.HIGH))
-        form = self._form(star_tree_states.add_pairs.address, star_tree_states.add_pairs_single.address)
+        form = self._form(star_tree_states.add_pairs, star_tree_states.add_pairs_single)
         self._shape.emit(form, self._groups, low, word, skip, high)
         overflow = [tree.overflow(column) for tree in self._trees]
         if any(map(len, overflow)):
@@ -88,7 +89,7 @@ class _Emitter:
                 self._shape.segments
             ]
             lengths = np.array([len(parts) for parts in overflow], np.int64)[self._shape.segments]
-            form = self._form(star_tree_states.add_overflow.address, star_tree_states.add_overflow_single.address)
+            form = self._form(star_tree_states.add_overflow, star_tree_states.add_overflow_single)
             self._shape.emit(form, self._groups, addresses, word, skip, lengths)
         return [low, high]
 
@@ -111,8 +112,8 @@ class _Emitter:
         self._shape.emit(counts_and_sums.skip_flags.address, register, _NONE, self._shape.fetch_filter(condition))
         return register, [register]
 
-    def _form(self, grouped: int, single: int) -> int:
-        return grouped if self._groups >= 0 else single
+    def _form(self, grouped: BlockFunction, single: BlockFunction) -> int:
+        return (grouped if self._groups >= 0 else single).address
 
 
 def _column(entry: AggregationLayout) -> str:

@@ -30,17 +30,23 @@ from pinotpy.segment.data_source import JsonIndex
 _NAMES: Final = {index_docs.INVERTED: INVERTED, index_docs.RANGE: RANGE}
 
 _PRICES: Final = "estimated {indexMicros} us by index, {scanMicros} us by scan"
-_OF_FUNCTION: Final = {
-    predicates.docs_range.address: (SORTED, "docs are compared with a run of docs"),
-    predicates.ids_range.address: ("scan", "dictionary ids are compared with a range of ids"),
-    predicates.ids_runs.address: ("scan", "dictionary ids are compared with a few runs of ids"),
-    predicates.ids_bits.address: ("scan", "dictionary ids are looked up in a bitmap of ids that pass"),
-    predicates.ids_lut.address: ("scan", "dictionary ids are looked up in a table of ids that pass"),
-    predicates.ids_set.address: ("scan", "dictionary ids are looked up in a set of ids that pass"),
-    predicates.raw_range.address: ("scan", "raw values are compared"),
-    predicates.raw_set.address: ("scan", "raw values are looked up in a set"),
-    predicates.is_null.address: ("null vector", "bits are read"),
-}
+_OF_FUNCTION: Final = (
+    (predicates.docs_range, (SORTED, "docs are compared with a run of docs")),
+    (predicates.ids_range, ("scan", "dictionary ids are compared with a range of ids")),
+    (predicates.ids_runs, ("scan", "dictionary ids are compared with a few runs of ids")),
+    (predicates.ids_bits, ("scan", "dictionary ids are looked up in a bitmap of ids that pass")),
+    (predicates.ids_lut, ("scan", "dictionary ids are looked up in a table of ids that pass")),
+    (predicates.ids_set, ("scan", "dictionary ids are looked up in a set of ids that pass")),
+    (predicates.raw_range, ("scan", "raw values are compared")),
+    (predicates.raw_set, ("scan", "raw values are looked up in a set")),
+    (predicates.is_null, ("null vector", "bits are read")),
+)
+
+
+def _of_function(address: int) -> tuple[str, str]:
+    """How the block function at this address gets at a column. One that is not loaded is in no plan."""
+    known = (found for function, found in _OF_FUNCTION if function.is_loaded and function.address == address)
+    return next(known, ("scan", "raw texts are compared"))
 
 
 class FilterExplainer:
@@ -141,7 +147,7 @@ class FilterExplainer:
             return self._json_access(
                 bound.typed.test, self._metas.segments[segment].column(bound.typed.column).json_index
             )
-        access, why = _OF_FUNCTION.get(int(bound.function[segment]), ("scan", "raw texts are compared"))
+        access, why = _of_function(int(bound.function[segment]))
         if bound.computed[segment]:
             why = "the pattern is matched against every raw text that is left, then read as flags"
         finding: Finding = {"access": access, "why": why, "notUsed": self._unused(bound, segment, access)}

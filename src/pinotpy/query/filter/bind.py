@@ -48,10 +48,8 @@ from pinotpy.query.segments.segment_set import ColumnRanges, ColumnRows
 # have filters to be made first.
 _BY_RANGES_MIN: Final = 256
 _RAW_BY_RANGES_MIN: Final = 32
-# Tests of a range, as kernels/filter/predicate_table.py wants them.
-_RANGE_TESTS: Final = np.array(
-    [predicates.ids_range.address, predicates.docs_range.address, predicates.raw_range.address], np.int64
-)
+# Tests of a range, as kernels/filter/predicate_table.py wants them; 0: not loaded, no query needed it yet.
+_RANGE_TESTS: Final = np.zeros(3, np.int64)
 _NO_BYTES: Final = np.zeros(0, np.uint8)
 
 
@@ -134,7 +132,15 @@ def _as_range(
         known, least, most = ranges.addresses
     table = resolved.table.reshape(-1)
     resolved.selectivity, num_raw, num_sorted = predicate_table.range_predicate(
-        rows.metas, table, *literals, NO_PLACES if places is None else places, known, least, most, prunes, _RANGE_TESTS
+        rows.metas,
+        table,
+        *literals,
+        NO_PLACES if places is None else places,
+        known,
+        least,
+        most,
+        prunes,
+        _range_tests(rows.metas),
     )
     if num_raw:
         resolved.cost = COST_RAW
@@ -144,6 +150,21 @@ def _as_range(
         raw = np.flatnonzero((rows.metas[:, abi.M_CARDINALITY] < 0) & (resolved.mode == PREDICATE_RUN))
         if len(raw):
             on_raw_values(resolved, metas, rows.metas, raw, control)
+
+
+def _range_tests(words: Int64Array) -> Int64Array:
+    """Addresses of the tests by ids, by docs and of raw values, of those that columns with these metas need."""
+    if not _RANGE_TESTS.all():
+        is_raw, is_sorted = words[:, abi.M_CARDINALITY] < 0, words[:, abi.M_SORTED_STARTS] != 0
+        needed = (
+            (predicates.ids_range, ~is_raw),
+            (predicates.docs_range, is_sorted),
+            (predicates.raw_range, is_raw & (words[:, abi.M_STORED] != abi.T_VAR)),
+        )
+        for place, (test, segments) in enumerate(needed):
+            if segments.any():
+                _RANGE_TESTS[place] = test.address
+    return _RANGE_TESTS
 
 
 def _exclude_texts(resolved: BoundPredicate, rows: ColumnRows, ranges: ColumnRanges, *, prunes: bool) -> None:
@@ -193,5 +214,5 @@ def _on_dictionaries(
     enter_members(resolved, words, encoded, *member_ids(resolved.typed.test, resolved, metas, words, encoded, control))
     ranged = encoded[resolved.ranged[encoded]]
     if len(ranged):
-        num_sorted = predicate_table.id_range_predicates(words, resolved.table.reshape(-1), ranged, _RANGE_TESTS)
+        num_sorted = predicate_table.id_range_predicates(words, resolved.table.reshape(-1), ranged, _range_tests(words))
         resolved.cost = 0.1 if num_sorted else resolved.cost

@@ -114,6 +114,11 @@ def _mode_in_run(bound: BoundPredicate | InterpretedPredicate) -> Int64Array:
     return np.where(bound.answer == BY_RUN, PREDICATE_ALWAYS, bound.mode)
 
 
+def _address(function: abi.BlockFunction) -> int:
+    """Of a block function; -1 where it is not loaded: it is in no plan."""
+    return function.address if function.is_loaded else -1
+
+
 def _test_prices(bound: BoundPredicate | InterpretedPredicate, metas: ColumnMetas, mode: Int64Array) -> Prices:
     """What testing one doc costs in every segment, ns; `mode`: what is known there."""
     if isinstance(bound, InterpretedPredicate):
@@ -122,13 +127,13 @@ def _test_prices(bound: BoundPredicate | InterpretedPredicate, metas: ColumnMeta
     prices = np.full(len(words), _NS_FLAG)
     width, function = words[:, abi.M_WIDTH], bound.function
     for size, price in _NS_IDS.items():
-        prices[(function == predicates.ids_range.address) & (width == size)] = price
+        prices[(function == _address(predicates.ids_range)) & (width == size)] = price
     for size, price in _NS_RAW.items():
-        prices[(function == predicates.raw_range.address) & (width == size)] = price
-    prices[function == predicates.ids_runs.address] = _NS_RUNS
-    prices[function == predicates.ids_lut.address] = _NS_TABLE
-    prices[function == predicates.ids_bits.address] = _NS_BITS
-    prices[(function == predicates.ids_set.address) | (function == predicates.raw_set.address)] = _NS_SET
+        prices[(function == _address(predicates.raw_range)) & (width == size)] = price
+    prices[function == _address(predicates.ids_runs)] = _NS_RUNS
+    prices[function == _address(predicates.ids_lut)] = _NS_TABLE
+    prices[function == _address(predicates.ids_bits)] = _NS_BITS
+    prices[(function == _address(predicates.ids_set)) | (function == _address(predicates.raw_set))] = _NS_SET
     raw_text = (
         (words[:, abi.M_CARDINALITY] < 0)
         & (words[:, abi.M_STORED] == abi.T_VAR)

@@ -144,6 +144,7 @@ class PartialResult:
     explain: EXPLAIN's groups of segments (query/explain/plans.py), instead of rows.
     partition_offsets: of segments of streams that consume, which records the rows are made of.
     nulls_as_values: by column, how many stored nulls at most count as its default value (filter/nulls_as_values.py).
+    kernels_waited: names of kernels that were compiled while the query waited, each with milliseconds.
     """
 
     __slots__ = (
@@ -152,6 +153,7 @@ class PartialResult:
         "exceptions",
         "explain",
         "few",
+        "kernels_waited",
         "missing_segments",
         "nulls_as_values",
         "partition_offsets",
@@ -169,6 +171,7 @@ class PartialResult:
         explain: list[dict[str, Any]] | None = None,
         partition_offsets: list[OffsetRange] | None = None,
         nulls_as_values: dict[str, int] | None = None,
+        kernels_waited: dict[str, int] | None = None,
     ) -> None:
         self.few: CompactRows | None = None
         self._rows: pa.Table | None = None
@@ -184,6 +187,7 @@ class PartialResult:
         self.explain: list[dict[str, Any]] = [] if explain is None else explain
         self.partition_offsets: list[OffsetRange] = [] if partition_offsets is None else partition_offsets
         self.nulls_as_values: dict[str, int] = {} if nulls_as_values is None else nulls_as_values
+        self.kernels_waited: dict[str, int] = {} if kernels_waited is None else kernels_waited
 
     @property
     def rows(self) -> pa.Table | None:
@@ -241,6 +245,7 @@ class PartialResult:
             or self.explain
             or self.partition_offsets
             or self.nulls_as_values
+            or self.kernels_waited
         )
         rare = orjson.dumps(self._rare()) if is_rare else b""
         form, num_rows, num_columns = _ROWS_NONE, 0, 0
@@ -266,6 +271,8 @@ class PartialResult:
             ]
         if self.nulls_as_values:
             rare["nullsAsValues"] = self.nulls_as_values
+        if self.kernels_waited:
+            rare["kernelsWaited"] = self.kernels_waited
         return rare
 
     @classmethod
@@ -334,7 +341,13 @@ def _table_of(data: bytes, position: int) -> pa.Table:
 def _read_rare(
     found: dict[str, Any],
 ) -> tuple[
-    list[QueryException], list[str], list[dict[str, Any]], list[dict[str, Any]], list[OffsetRange], dict[str, int]
+    list[QueryException],
+    list[str],
+    list[dict[str, Any]],
+    list[dict[str, Any]],
+    list[OffsetRange],
+    dict[str, int],
+    dict[str, int],
 ]:
     exceptions = [QueryException(int(c), str(m)) for c, m in found["exceptions"]]
     # A server of an earlier release has no word for `explain`; most answers have none for `offsets`.
@@ -343,4 +356,6 @@ def _read_rare(
         for partition, sequence, segment, start, end, status, last_time_ms in found.get("offsets", [])
     ]
     nulls = {str(name): int(count) for name, count in found.get("nullsAsValues", {}).items()}
-    return exceptions, list(found["missing"]), list(found["trace"]), list(found.get("explain", [])), offsets, nulls
+    kernels = {str(name): int(took_ms) for name, took_ms in found.get("kernelsWaited", {}).items()}
+    missing, trace, explain = list(found["missing"]), list(found["trace"]), list(found.get("explain", []))
+    return exceptions, missing, trace, explain, offsets, nulls, kernels

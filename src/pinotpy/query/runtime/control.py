@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -31,6 +32,7 @@ QUANTUM_NS: Final = 5_000_000
 MEMORY_SETTING: Final = "pinot.server.query.memory.maxBytes"
 # The words of every query before its own are set.
 _WORDS: Final = np.zeros(abi.CONTROL_WORDS, np.int64)
+_TESTS: Final = slice(abi.C_FUSED_TESTS, abi.C_FUSED_TESTS + bitmap_scan.NUM_FUSED_TESTS)
 _FUSED: Final = {
     bitmap_scan.IDS_RANGE: predicates.ids_range,
     bitmap_scan.IDS_RUNS: predicates.ids_runs,
@@ -40,12 +42,16 @@ _FUSED: Final = {
     bitmap_arithmetic.FETCH: fetch.fetch_unless_in_a_row,
     bitmap_arithmetic.FUSED: fused_instruction.fused_doubles,
 }
-for _place, _test in _FUSED.items():
-    _WORDS[abi.C_FUSED_TESTS + _place] = _test.address
+# Of these, the ones that no query of this process has used yet.
+_not_loaded: Final = dict(_FUSED)
 
 
-# The kernels' atomic add on the word of used memory, called with the GIL held: it is done before others could want it.
-_add_used: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(growable.add_used.address)
+@cache
+def _add_used() -> Callable[[int, int], int]:
+    """The kernels' atomic add on the word of used memory, called with the GIL held: it is done before others could want
+    it.
+    """
+    return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(growable.add_used.address)
 
 
 class TooManyDocsError(Exception):
@@ -103,12 +109,23 @@ class QueryControl:
                 self.words[abi.C_MEMORY_MAX] = most
                 self._is_bound_by_process = True
 
+    def know_fused_tests(self) -> None:
+        """Tell the driver the addresses of functions whose work it may do itself, of those that are loaded: a plan has
+        loaded what it uses. Called before a scan.
+        """
+        if _not_loaded:
+            for place, test in list(_not_loaded.items()):
+                if test.is_loaded:
+                    _WORDS[abi.C_FUSED_TESTS + place] = test.address
+                    _not_loaded.pop(place, None)
+        self.words[_TESTS] = _WORDS[_TESTS]
+
     def close(self) -> None:
         """Give back to the process what the query was charged; what it frees from now on is not counted. Call it when
         no thread runs for the query any more; again is harmless.
         """
         if self.process is not None and self.words[abi.C_PROCESS_USED]:
-            _add_used(self._address, -self.held_bytes)
+            _add_used()(self._address, -self.held_bytes)
             self.words[abi.C_PROCESS_USED] = 0
             self.process.freed()
 
@@ -125,7 +142,7 @@ class QueryControl:
         """Forget a run whose answer cannot be used, and give back what it was charged; the next one may use as much as
         that one might. Call it when nothing of that run is left that would free memory later.
         """
-        _add_used(self._address, -self.held_bytes)
+        _add_used()(self._address, -self.held_bytes)
         self.words[[abi.C_ERROR, abi.C_REFUSED_BYTES]] = 0
         self.grouping_methods.clear()
         self.checks.clear()
@@ -161,7 +178,7 @@ class QueryControl:
 
     def reserve(self, size_bytes: int) -> None:
         """Account for result memory before it is allocated; raises MemoryLimitError, naming the setting."""
-        used, allowed = _add_used(self._address, size_bytes), int(self.words[abi.C_MEMORY_MAX])
+        used, allowed = _add_used()(self._address, size_bytes), int(self.words[abi.C_MEMORY_MAX])
         if allowed and used > allowed:
             raise self.memory_error()
         if self.process is not None and size_bytes and self.process.is_over(is_small=self._is_small):
@@ -170,7 +187,7 @@ class QueryControl:
 
     def release(self, size_bytes: int) -> None:
         """Give back what `reserve` took."""
-        _add_used(self._address, -size_bytes)
+        _add_used()(self._address, -size_bytes)
 
     def share(self, name: str) -> float:
         """Bytes that the thing `name` may take of the budget (memory_shares.py), infinity where there is none.

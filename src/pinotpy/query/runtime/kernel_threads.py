@@ -17,6 +17,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, Final, TypeVar
 
+from pinotpy.kernels.demand import refuse_on_this_thread
+
 NICENESS: Final = 5
 T = TypeVar("T")
 # Runs for about a quantum; gives whether it is done.
@@ -77,6 +79,7 @@ class KernelThreads(Executor):
 
     def _run(self) -> None:
         lower_priority()
+        refuse_on_this_thread()  # others need it: whoever runs a query waits for a kernel that is not compiled
         while True:
             with self._condition:
                 while not self._queue:
@@ -90,13 +93,14 @@ class KernelThreads(Executor):
                     pass
             except BaseException as failure:
                 future.set_exception(failure)
-                continue
-            if done:
-                future.set_result(None)
-                continue
-            with self._condition:
-                self._queue.append((step, future))
-                self._condition.notify()
+            else:
+                if done:
+                    future.set_result(None)
+                else:
+                    with self._condition:
+                        self._queue.append((step, future))
+                        self._condition.notify()
+            del step, future  # with them the tables of a query, which may be run again
 
 
 def lower_priority() -> None:

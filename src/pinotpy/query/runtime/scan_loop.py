@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pinotpy.arrays import Int64Array
 from pinotpy.errors import PinotError, QueryCancelledError, QueryExecutionError
+from pinotpy.kernels.demand import KernelMissingError
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.runtime.clock import clock_address
 from pinotpy.kernels.scan import driver
@@ -62,6 +63,7 @@ def run_threads(
 
     All threads have ended when this returns or raises.
     """
+    plan.control.know_fused_tests()
     states = [_borrow(plan.control.words, address) for address in addresses]
     began_ns = time.perf_counter_ns()
     slices = [_Slice(plan, thread, state, contexts[thread], on_flush) for thread, state in enumerate(states)]
@@ -147,7 +149,7 @@ class _Slice:
             if code == abi.E_FLUSH:
                 assert self._on_flush is not None, "a select function asked for a flush that nobody answers"
                 self._on_flush(self._context)
-        except PinotError:
+        except (PinotError, KernelMissingError):
             # Other threads of this query end at their next block.
             plan.control.words[abi.C_ERROR] = abi.E_CANCELLED
             raise

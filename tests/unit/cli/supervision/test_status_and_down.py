@@ -36,7 +36,7 @@ from pinotpy.cli.supervision.data_folder import DataFolder
 from pinotpy.errors import PinotError
 toy, folder = sys.argv[1], sys.argv[-1]
 local_cluster.PROGRAM = (sys.executable, toy)
-supervisor.are_compiled = lambda: True
+supervisor.first_are_compiled = lambda: True
 supervisor.wait_for_answers = lambda *_: []
 try:
     sys.exit(foreground.run_cluster(DataFolder(Path(folder)), Ports(0, 0, 0), None, is_detached=True))

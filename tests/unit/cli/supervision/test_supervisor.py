@@ -32,7 +32,7 @@ class Trial:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:
         self.toys = ToyDaemons(folder / "toys", monkeypatch)
-        monkeypatch.setattr(module, "are_compiled", lambda: True)
+        monkeypatch.setattr(module, "first_are_compiled", lambda: True)
         monkeypatch.setattr(module, "wait_for_answers", lambda *_: ["table t does not answer"])
         self.folder = DataFolder(folder / "data")
         self.folder.make()
