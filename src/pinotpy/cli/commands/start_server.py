@@ -19,7 +19,7 @@ def run(
         str | None, typer.Option("--server-host", help="address to listen on (default 127.0.0.1)")
     ] = None,
     server_port: Annotated[
-        int | None, typer.Option("--server-port", help="gRPC query port (default 8098); 0 picks a free one")
+        int | None, typer.Option("--server-port", help="query port (default 8098); 0 picks a free one")
     ] = None,
     server_admin_port: Annotated[
         int | None, typer.Option("--server-admin-port", help="admin REST port (default 8097); 0 picks a free one")
