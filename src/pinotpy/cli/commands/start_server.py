@@ -27,9 +27,13 @@ def run(
     data_dir: Annotated[Path | None, typer.Option("--data-dir", help="folder of loaded segments")] = None,
     segment_dir: Annotated[Path | None, typer.Option("--segment-dir", help="download folder")] = None,
 ) -> None:
+    from pinotpy.kernels.cache_loading import load_without_compiler
     from pinotpy.service.lean_imports import keep_imports_lean
+    from pinotpy.service.packed_kernels import keep_bitcode_packed
 
     keep_imports_lean()
+    load_without_compiler()
+    keep_bitcode_packed()
     from pinotpy.config.settings import ServerSettings
     from pinotpy.server.service import run_server
 
