@@ -4,7 +4,8 @@
 #   docker build --target spark --tag pinotpy-spark .
 #
 # Any base with glibc, Python 3.11 or newer and venv will do (--build-arg BASE_IMAGE=…). What the images need comes as wheels: no
-# compiler, and nothing of the distribution's packages. EXTRAS names further extras of pyproject.toml, e.g. "s3".
+# compiler, and nothing of the distribution's packages. EXTRAS names further extras of pyproject.toml, e.g. "s3"; those that make
+# a daemon faster and more compatible are in every image.
 ARG BASE_IMAGE=docker.io/library/python:3.12-slim
 
 FROM ${BASE_IMAGE} AS base
@@ -22,7 +23,7 @@ ARG EXTRAS=""
 WORKDIR /source
 COPY pyproject.toml deploy/docker/requirements.py ./
 RUN python3 -m venv /opt/pinotpy \
-    && python3 requirements.py ${EXTRAS} > requirements.txt \
+    && python3 requirements.py grpc shell uvloop ${EXTRAS} > requirements.txt \
     && pip install --requirement requirements.txt
 
 FROM libraries AS spark-libraries

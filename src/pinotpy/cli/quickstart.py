@@ -261,7 +261,7 @@ class Quickstart:
 
     def _print_measurements(self, first_answer_s: float, total_s: float) -> None:
         counted = [name for name in ("zookeeper", "controller", "broker", "server-0") if name in self.cluster.daemons]
-        memory = {name: self.cluster.daemons[name].rss_mib() for name in counted}
+        memory = {name: self.cluster.daemons[name].share_mib() for name in counted}
         parts = " + ".join(f"{name} {size:.0f}" for name, size in memory.items())
         self.console.print(
             f"\n[bold]daemons started on loaded data to first full answer:[/bold] {first_answer_s:.1f} s"

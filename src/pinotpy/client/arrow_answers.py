@@ -97,6 +97,11 @@ def _json_values(column: Any, kind: str) -> list[Any]:
         column = column.cast(pa.int64())
     elif kind == "TIMESTAMP_ARRAY" and pa.types.is_list(column.type):
         column = column.cast(pa.list_(pa.int64()))
+    elif kind == "FLOAT" and pa.types.is_float32(column.type):
+        # The shortest digits of a float, as JSON has them: as a double it would have more.
+        column = column.cast(pa.string())
+    elif kind == "FLOAT_ARRAY" and pa.types.is_list(column.type) and pa.types.is_float32(column.type.value_type):
+        column = column.cast(pa.list_(pa.string()))
     values: list[Any] = column.to_pylist()
     if convert is None:
         return values
@@ -118,17 +123,11 @@ def _kind_of(arrow_type: Any) -> str:
     return next((kind for kind, is_it in held.items() if is_it(arrow_type)), "OBJECT")
 
 
-def _finite_or_text(value: float) -> float | str:
+def _finite_or_text(value: float | str) -> float | str:
+    value = float(value)
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-
-
-def _short_float(value: float) -> float | str:
-    """The number that the shortest digits of the float name, as JSON has them."""
-    import numpy as np
-
-    return float(str(np.float32(value))) if math.isfinite(value) else _finite_or_text(value)
 
 
 def _timestamp_text(millis: int) -> str:
@@ -146,7 +145,7 @@ def _decimal_text(value: Any) -> str:
 
 
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "FLOAT": _short_float,
+    "FLOAT": _finite_or_text,
     "DOUBLE": _finite_or_text,
     "TIMESTAMP": _timestamp_text,
     "BYTES": bytes.hex,

@@ -27,6 +27,7 @@ from pinotpy.client.brokers import ALL_TABLES, BrokerSource, ControllerBrokers, 
 from pinotpy.client.controller import ControllerClient
 from pinotpy.client.cursor import Cursor
 from pinotpy.client.dbapi import ProgrammingError
+from pinotpy.client.frames import arrow_library
 from pinotpy.client.http_calls import TIMEOUT_S, Access, Answer, HttpCalls
 from pinotpy.client.parameters import bind
 from pinotpy.client.prepared import PreparedStatement
@@ -194,6 +195,8 @@ class Connection:
             raise UserError(f"timeout_s must be greater than 0, found {timeout_s}")
         if format not in FORMATS:
             raise UserError(f"format '{format}' is not known: expected 'json' or 'arrow'")
+        if format == "arrow":
+            arrow_library()  # before anything is sent
         if parameters is not None:
             text = bind(text, parameters, dialect)
         body: dict[str, Any] = {dialect: text}

@@ -61,8 +61,7 @@ def type_of_values(values: Sequence[Any], *, aggregated: bool = False) -> str:
 
 def arrow_table(result: Rows) -> Any:
     """A pyarrow Table of rows that came as JSON. RemoteError if a value does not fit the type that the broker names."""
-    import pyarrow as pa
-
+    pa = arrow_library()
     arrays, fields = [], []
     for position, (name, data_type) in enumerate(zip(result.columns, result.types, strict=True)):
         try:
@@ -101,6 +100,17 @@ def polars_frame(table: Any) -> Any:
             free, number = f"{name}_{number}", number + 1
         names.append(free)
     return polars.from_arrow(table.rename_columns(names))
+
+
+def arrow_library() -> Any:
+    """pyarrow. UserError where it is not installed: the client alone comes without."""
+    try:
+        return importlib.import_module("pyarrow")
+    except ImportError as problem:
+        raise UserError(
+            "Arrow tables and data frames need the package pyarrow, which is not installed: pip install "
+            "'pinotpy-client[arrow]'; rows work without"
+        ) from problem
 
 
 def _library(name: str) -> Any:
@@ -162,20 +172,22 @@ def _numbers(values: list[Any]) -> list[float | None]:
 
 def _timestamps(values: list[Any]) -> Any:
     """In UTC; from `2013-01-01 00:00:00.0`, or epoch milliseconds as a number or, beyond the year 9999, as text."""
-    import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     # A text of digits alone would be read as a year.
     times = [
         value if not isinstance(value, str) else int(value) if value.lstrip("-").isdigit() else value
         for value in values
     ]
+    millis = pa.array([None if isinstance(value, str) else value for value in times], pa.int64())
+    moments = millis.cast(pa.timestamp("ms"))
     if any(isinstance(value, str) for value in times):
-        moments = [np.datetime64("NaT" if value is None else value, "ms") for value in times]
-        return pa.array(np.array(moments, dtype="datetime64[ms]"), pa.timestamp("ms"), from_pandas=True).cast(
-            pa.timestamp("ms", "UTC")
-        )
-    return pa.array(times, pa.int64()).cast(pa.timestamp("ms", "UTC"))
+        texts = pa.array([value if isinstance(value, str) else None for value in times], pa.string())
+        # Digits beyond milliseconds are cut.
+        read = texts.cast(pa.timestamp("us")).cast(pa.timestamp("ms"), safe=False)
+        moments = pc.coalesce(read, moments)
+    return moments.cast(pa.timestamp("ms", "UTC"))
 
 
 def _decimals(values: list[Any]) -> Any:

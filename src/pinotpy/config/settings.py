@@ -415,7 +415,7 @@ class ServerSettings(ProcessSettings):
         8098,
         "pinot.server.netty.port",
         "pinot.server.grpc.port",
-        about="Query port (gRPC); 0 picks a free one.",
+        about="Query port: gRPC, or frames where grpcio is not installed; 0 picks a free one.",
         ge=0,
         le=65535,
     )
@@ -427,7 +427,7 @@ class ServerSettings(ProcessSettings):
     frame_port: WholeNumber = setting(
         0,
         "pinot.server.frames.port",
-        about="Port for frames; 0 picks a free one, or none if the query port is advertised as another port.",
+        about="Port for frames beside gRPC; 0 picks a free one, or none if the query port is advertised as another.",
         ge=0,
         le=65535,
     )

@@ -1,6 +1,6 @@
 """The QueryChannel interface: how a broker calls a server.
 
-`frame_channel.FrameChannel` is the fast transport, `grpc_channel.GrpcChannel` the one that every server has,
+`frame_channel.FrameChannel` is the fast transport, `grpc_channel.GrpcChannel` the other one, an extra,
 `memory.MemoryChannel` their twin; `preferring_channel.PreferringChannel` chooses by what a server advertises.
 """
 
@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
+
+ANSWER_MAX_BYTES = 512 << 20
+IN_FLIGHT_MAX = 256
+CHANNELS_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import cast
 
 from pinotpy.errors import DataError, OutOfCapacityError, PinotError, ServerNotRespondingError, ServerUnreachableError
 from pinotpy.memory.budget import Claim, ProcessBudget, process_memory_error
-from pinotpy.rpc.channel import ServerAddress
+from pinotpy.rpc.channel import ANSWER_MAX_BYTES, CHANNELS_MAX, IN_FLIGHT_MAX, ServerAddress
 from pinotpy.rpc.faults import decode_fault
 from pinotpy.rpc.frames import (
     FRAME_MAX_BYTES,
@@ -27,7 +27,6 @@ from pinotpy.rpc.frames import (
     client_tls,
     frame,
 )
-from pinotpy.rpc.grpc_channel import ANSWER_MAX_BYTES, CHANNELS_MAX, IN_FLIGHT_MAX
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.wire import TIMEOUT_MAX_MS
 

@@ -33,9 +33,9 @@ from pinotpy.rpc.frames import (
     head,
     server_tls,
 )
+from pinotpy.rpc.listening import STOP_TIMEOUT_S, PortUnavailableError
 from pinotpy.rpc.places import Visit
 from pinotpy.rpc.security import RpcSecurity
-from pinotpy.rpc.server import STOP_TIMEOUT_S, PortUnavailableError
 from pinotpy.rpc.wire import decode_head
 
 CONNECTIONS_MAX = 1024
@@ -142,7 +142,8 @@ class FrameServer:
 def _new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
-    except ImportError:  # not on every platform
+    except ImportError:
+        _log.info("queries are read by asyncio's event loop; pip install 'pinotpy[uvloop]' brings a faster one")
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
 

@@ -22,14 +22,11 @@ from pinotpy.errors import (
     ServerNotRespondingError,
     ServerUnreachableError,
 )
-from pinotpy.rpc.channel import ServerAddress
+from pinotpy.rpc.channel import ANSWER_MAX_BYTES, CHANNELS_MAX, IN_FLIGHT_MAX, ServerAddress
 from pinotpy.rpc.faults import ServerFaultError, decode_fault
 from pinotpy.rpc.security import CLUSTER_TOKEN_KEY, FAULT_KEY, RpcSecurity
 
 METHOD = "/pinotpy.QueryServer/Call"
-ANSWER_MAX_BYTES = 512 << 20
-IN_FLIGHT_MAX = 256
-CHANNELS_MAX = 1024
 METADATA_MAX_BYTES = 16 << 10
 CLOSE_GRACE_S = 1.0
 

@@ -16,20 +16,16 @@ from pinotpy.errors import AccessDeniedError, OutOfCapacityError, PinotError, Qu
 from pinotpy.rpc.dispatch import CONCURRENT_CALLS_MAX, Canceller, Dispatcher, Handler, IsSmall, QuickHandler
 from pinotpy.rpc.faults import encode_fault
 from pinotpy.rpc.grpc_channel import METADATA_MAX_BYTES, METHOD
+from pinotpy.rpc.listening import STOP_TIMEOUT_S, PortUnavailableError
 from pinotpy.rpc.security import CLUSTER_TOKEN_KEY, FAULT_KEY, RpcSecurity
 from pinotpy.rpc.wire import REQUEST_MAX_BYTES
 
 # Threads that cancels and pings find free while all query threads wait.
 CONTROL_THREADS = 2
-STOP_TIMEOUT_S = 10.0
 # A call without a deadline of its own gets this one.
 DEADLINE_MAX_S = 3600.0
 
 _log = logging.getLogger(__name__)
-
-
-class PortUnavailableError(PinotError):
-    """The query port cannot be listened on."""
 
 
 class RpcServer:

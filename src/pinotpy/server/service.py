@@ -26,9 +26,7 @@ from pinotpy.config.settings import ServerSettings
 from pinotpy.errors import SegmentCorruptError
 from pinotpy.names import instance_id
 from pinotpy.query.runtime.kernel_threads import KernelThreads
-from pinotpy.rpc.frame_server import FrameServer
 from pinotpy.rpc.security import RpcSecurity
-from pinotpy.rpc.server import RpcServer
 from pinotpy.rpc.wire import FEATURES_SUPPORTED
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.immutable import ImmutableSegment
@@ -43,6 +41,7 @@ from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.kernel_waits import KernelWaits
 from pinotpy.server.kernel_warm_up import KernelWarmUp
 from pinotpy.server.metrics import ServerMetrics
+from pinotpy.server.query_port import QueryPort
 from pinotpy.server.query_service import QueryLimits, QueryService
 from pinotpy.server.readiness import Readiness, assigned_segments
 from pinotpy.server.realtime.assembly import RealtimeParts
@@ -86,8 +85,7 @@ class ServerParts:
         self._store: ZooKeeperStore | None = None
         self._archives: ArchiveParts | None = None
         self._folders: list[FolderLock] = []
-        self._rpc: RpcServer | None = None
-        self._frames: FrameServer | None = None
+        self._port: QueryPort | None = None
         self._http: HttpServer | None = None
         self._participant: Participant | None = None
         self._readiness: Readiness | None = None
@@ -117,8 +115,8 @@ class ServerParts:
 
     def facts(self) -> Mapping[str, object]:
         """What the ready line shows."""
-        assert self._rpc is not None and self._http is not None and self._participant is not None
-        return {"url": self._http.url, "instance": self._participant.instance, "query_port": self._rpc.port}
+        assert self._port is not None and self._http is not None and self._participant is not None
+        return {"url": self._http.url, "instance": self._participant.instance, "query_port": self._port.port}
 
     # --- start -----------------------------------------------------------------------------------------------------
 
@@ -206,26 +204,8 @@ class ServerParts:
         security = RpcSecurity(
             cluster_token=equipment.cluster_token, certificate=pem.certificate, key=pem.key, ca=pem.ca
         )
-        queries = self._queries
-        self._rpc = RpcServer(
-            queries.handle,
-            queries.cancel,
-            host=settings.host,
-            port=settings.port,
-            security=security,
-            # As many as the scheduler lets run: what waits for those costs no thread.
-            concurrent_max=settings.queries_max,
-            small_max=settings.queries_max,
-            waiting_max=settings.queue_max,
-            quickly=queries.handle_quickly,
-            is_small=queries.is_small,
-        )
-        self._rpc.start()
-        if settings.frames and (settings.frame_port or settings.advertised_port is None):
-            self._frames = FrameServer(
-                self._rpc.dispatcher, host=settings.host, port=settings.frame_port, security=security
-            )
-            self._frames.start()
+        self._port = QueryPort(self._queries, settings, security)
+        self._port.start()
 
     def _start_http(self) -> None:
         assert self._archives is not None
@@ -250,13 +230,13 @@ class ServerParts:
         return [] if self._realtime is None else self._realtime.tables.describe(table_name)
 
     def _join(self) -> None:
-        assert self._store is not None and self._rpc is not None and self._http is not None
+        assert self._store is not None and self._port is not None and self._http is not None
         settings = self.settings
         host = settings.advertised_host or settings.host
-        port = settings.advertised_port or self._rpc.port
+        port = settings.advertised_port or self._port.port
         ports = {"adminPort": str(self._http.port), "grpcPort": str(port), "queryServerPort": str(port)}
         # Empty, not absent: a process before this one may have had another answer.
-        ports["framePort"] = str(self._frames.port) if self._frames is not None else ""
+        ports["framePort"] = str(self._port.frame_port or "")
         ports["queryFeatures"] = str(FEATURES_SUPPORTED)
         member = Member(
             instance_id("Server", host, port),
@@ -382,10 +362,8 @@ class ServerParts:
             self._http.stop(timeout_s)
 
     def _stop_rpc(self, timeout_s: float) -> None:
-        if self._frames is not None:
-            self._frames.stop(timeout_s / 2)
-        if self._rpc is not None:
-            self._rpc.stop(timeout_s / 2)
+        if self._port is not None:
+            self._port.stop(timeout_s)
 
     def _disconnect(self, timeout_s: float) -> None:
         if self._store is not None:

@@ -86,9 +86,9 @@ def is_alive(pid: int) -> bool:
 def test_the_ready_line_is_read_with_its_keys(cluster: LocalCluster) -> None:
     daemon = cluster.start("a", "plain")
     assert daemon.ready == {"role": "toy", "url": f"http://127.0.0.1:{daemon.pid}"}
-    assert daemon.rss_mib() > 1
+    assert daemon.rss_mib() > 1 and 0 < daemon.share_mib() <= daemon.rss_mib()
     assert cluster.stop_all() == {"a": 0}
-    assert not is_alive(daemon.pid) and daemon.rss_mib() == 0
+    assert not is_alive(daemon.pid) and daemon.rss_mib() == daemon.share_mib() == 0
 
 
 def test_a_late_daemon_is_told_with_the_end_of_its_log(cluster: LocalCluster) -> None:

@@ -28,6 +28,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from pinotpy.broker.api import query
+from pinotpy.cli.commands import sql as sql_command
 from pinotpy.cli.sql_shell import prompt
 from pinotpy.cli.sql_shell.backslash_commands import COMMANDS
 from pinotpy.cli.sql_shell.catalogue import Catalogue
@@ -36,6 +37,7 @@ from pinotpy.cli.sql_shell.statements import Piece, is_complete, pieces_of, scri
 from pinotpy.client.http_calls import Access
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.errors import UserError
 from pinotpy.service.access import AllowAll
 from pinotpy.service.http import build_app
 from pinotpy.service.http_server import HttpServer, serve
@@ -218,6 +220,13 @@ def test_a_broker_that_is_not_there_is_one_sentence(sql: Any) -> None:
     port = free_port()
     ended = sql("SELECT 1", "--broker-url", f"http://127.0.0.1:{port}")
     assert ended.status == 1 and ended.out == "" and str(port) in ended.err and ended.err.count("\n") == 1
+
+
+def test_a_prompt_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_command, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    with pytest.raises(UserError, match=r"pip install 'pinotpy\[shell\]'"):
+        sql_command.run()
 
 
 # --- at the prompt -------------------------------------------------------------------------------------------------

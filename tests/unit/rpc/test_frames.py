@@ -253,4 +253,4 @@ def test_servers_without_frames_and_those_whose_frame_port_is_shut_are_asked_ove
             assert await channel.call(address, query(), WAIT_S) == b"frames"
             assert grpc.calls == 4
 
-        run(work, PreferringChannel(FrameChannel(), grpc))
+        run(work, PreferringChannel(FrameChannel(), lambda: grpc))

@@ -20,9 +20,10 @@ from pinotpy.rpc.dispatch import Dispatcher
 from pinotpy.rpc.frame_channel import FrameChannel
 from pinotpy.rpc.frame_server import FrameServer
 from pinotpy.rpc.grpc_channel import GrpcChannel
+from pinotpy.rpc.listening import PortUnavailableError
 from pinotpy.rpc.memory import Fault, MemoryChannel
 from pinotpy.rpc.security import RpcSecurity
-from pinotpy.rpc.server import PortUnavailableError, RpcServer
+from pinotpy.rpc.server import RpcServer
 from pinotpy.rpc.wire import RequestKind, ServerRequest, encode_request
 
 QUERY = encode_request(ServerRequest(RequestKind.QUERY, 1, 60_000, "Broker_a_1", "", "t_OFFLINE", ("s",), b"q"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -65,6 +66,11 @@ def run(
     elif text is None and not sys.stdin.isatty():
         text, name = sys.stdin.read(), "standard input"
     if text is None:
+        if find_spec("prompt_toolkit") is None:
+            raise UserError(
+                "the prompt needs the package prompt_toolkit, which is not installed: pip install 'pinotpy[shell]'; "
+                "a statement, --file and standard input work without"
+            )
         from pinotpy.cli.sql_shell.prompt import run_prompt
 
         run_prompt(session)

@@ -19,7 +19,7 @@ def run(
         str | None, typer.Option("--server-host", help="address to listen on (default 127.0.0.1)")
     ] = None,
     server_port: Annotated[
-        int | None, typer.Option("--server-port", help="gRPC query port (default 8098); 0 picks a free one")
+        int | None, typer.Option("--server-port", help="query port (default 8098); 0 picks a free one")
     ] = None,
     server_admin_port: Annotated[
         int | None, typer.Option("--server-admin-port", help="admin REST port (default 8097); 0 picks a free one")
@@ -27,9 +27,13 @@ def run(
     data_dir: Annotated[Path | None, typer.Option("--data-dir", help="folder of loaded segments")] = None,
     segment_dir: Annotated[Path | None, typer.Option("--segment-dir", help="download folder")] = None,
 ) -> None:
+    from pinotpy.kernels.cache_loading import load_without_compiler
     from pinotpy.service.lean_imports import keep_imports_lean
+    from pinotpy.kernels.packed_bitcode import keep_bitcode_packed
 
     keep_imports_lean()
+    load_without_compiler()
+    keep_bitcode_packed()
     from pinotpy.config.settings import ServerSettings
     from pinotpy.server.service import run_server
 

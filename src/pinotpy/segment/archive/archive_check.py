@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import UnsafeArchiveError
+from pinotpy.kernels.cache_loading import load_without_compiler
 from pinotpy.segment.archive.archive import segment_entries, unpack_segment
 from pinotpy.segment.archive.tar_stream import ArchiveLimits, Entry
 from pinotpy.segment.directory.directory import SegmentDirectory
 from pinotpy.segment.directory.file_directory import FileDirectory
 from pinotpy.segment.directory.memory_directory import MemoryDirectory, empty_file
-from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.metadata import SegmentMetadata
 
 
@@ -53,6 +53,10 @@ def check_archive(archive: Path, scratch: Path, *, limits: ArchiveLimits, room: 
 
 
 def _checked(directory: SegmentDirectory, name: str) -> SegmentMetadata:
+    # Controllers come here for a few kernels, and would keep the compiler's tables for good: 12 MB.
+    load_without_compiler()
+    from pinotpy.segment.immutable import open_segment
+
     with open_segment(directory, verify=True) as segment:
         metadata = segment.metadata
     if name != metadata.segment_name:

@@ -24,6 +24,7 @@ from pinotpy.kernels.cache_loading import load_without_compiler
 from pinotpy.server.realtime.workers import build_process, reader_process
 from pinotpy.server.realtime.workers.channel import Channel, ChannelLog, send_json
 from pinotpy.service.lean_imports import keep_imports_lean
+from pinotpy.kernels.packed_bitcode import keep_bitcode_packed
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> int:
     """`fork_process <descriptor of the socket>`."""
     keep_imports_lean()
     load_without_compiler()
+    keep_bitcode_packed()
     # Ctrl-C reaches the whole group of processes; the server decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = Channel(socket.socket(fileno=int(arguments[0])))
