@@ -1,15 +1,18 @@
 """Proves that `load` brings files of a user into a cluster that runs, from looking into them to the first answer: a CSV
-with a German spelling, packed JSON lines and Parquet; that loading again adds rows; that what does not fit is named
-before anything is sent; that a wrong guess is mended by the flag that the output names; and that its segments can be
-deleted and brought back.
+with a German spelling, packed JSON lines and Parquet, a file of a web server beside one of another format; that loading
+again adds rows; that what does not fit is named before anything is sent; that a wrong guess is mended by the flag that
+the output names; and that its segments can be deleted and brought back.
 """
 
 from __future__ import annotations
 
 import gzip
+import http.server
 import json
 import subprocess
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from live_cluster import LiveCluster
+from pyarrow import orc
 
 pytestmark = pytest.mark.cluster
 
@@ -56,6 +60,7 @@ def test_files_become_tables_that_answer(tmp_path: Path) -> None:
         _a_csv_is_loaded_and_loaded_again(loader, tmp_path)
         _a_wrong_guess_is_mended_by_the_flag_that_is_named(loader, tmp_path)
         _json_lines_and_parquet_equal_what_duckdb_reads(loader, tmp_path)
+        _a_packed_file_of_a_web_server_is_one_of_several(loader, tmp_path)
         _segments_go_and_come_back(loader)
     finally:
         cluster.close()
@@ -126,6 +131,29 @@ def _json_lines_and_parquet_equal_what_duckdb_reads(loader: Loader, tmp_path: Pa
         assert loaded["created"] is True and loaded["answer"]["resultTable"]["rows"] == [[2000]]
         expected = duckdb.sql(query.format(f"{reader}('{path}')")).fetchall()
         assert loader.rows("SET enableNullHandling = true; " + query.format(table)) == [list(row) for row in expected]
+
+
+def _a_packed_file_of_a_web_server_is_one_of_several(loader: Loader, tmp_path: Path) -> None:
+    """Formats and places may differ: their rows are one table, with types that hold them all."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    text = "id;price;at\n" + "".join(f"{number};{number},25;0{number % 9 + 1}.02.2024\n" for number in range(1000))
+    (folder / "text.csv.zst").write_bytes(pa.compress(text.encode(), codec="zstd", asbytes=True))
+    orc.write_table(
+        pa.table({"id": [3_000_000_000], "price": [0.5], "at": pa.array([19_783], pa.date32())}), tmp_path / "t.orc"
+    )
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/text.csv.zst"
+        loaded = loader.load(url, str(tmp_path / "t.orc"), "--table", "several")
+        server.shutdown()
+    assert loaded["answer"]["resultTable"]["rows"] == [[1001]]
+    assert set(loaded["tookMs"]) == {"sniff", "read", "build", "push", "queryable"}
+    assert loader.rows("SELECT MAX(id), SUM(price) FROM several") == [
+        [3_000_000_000, sum(number + 0.25 for number in range(1000)) + 0.5]
+    ]
+    assert loader.rows("SELECT ToDateTime(at, 'yyyy-MM-dd') FROM several WHERE id = 3000000000") == [["2024-03-01"]]
 
 
 def _segments_go_and_come_back(loader: Loader) -> None:

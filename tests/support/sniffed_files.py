@@ -41,8 +41,15 @@ def built(folder: Path, content: bytes | str, name: str = "t.csv", reject_share:
         work_dir,
         reject_share=reject_share,
     )
+    return of_reading(reading, folder / f"unpacked-{name}")
+
+
+def of_reading(reading: Reading, folder: Path) -> Built:
+    """What the segments of a reading hold, unpacked into a folder."""
     types = {column.name: column.type_text for column in reading.sniffed.columns}
-    rows = [row for archive in reading.archives for row in _rows(archive, folder / f"unpacked-{name}", types)]
+    rows = [
+        row for number, archive in enumerate(reading.archives) for row in _rows(archive, folder / str(number), types)
+    ]
     return Built(types, rows, reading)
 
 

@@ -24,7 +24,13 @@ Format = Annotated[
     str | None, typer.Option("--format", help="csv, tsv, json, avro, parquet or orc (default: by the content)")
 ]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help=r"between fields of CSV, such as ';' or '\t'")]
-Quote = Annotated[str | None, typer.Option("--quote", help="around fields of CSV")]
+Quote = Annotated[str | None, typer.Option("--quote", help="around fields of CSV, or none")]
+Escape = Annotated[
+    str | None, typer.Option("--escape", help="before a character of CSV that stands for itself, or none")
+]
+Comment = Annotated[
+    str | None, typer.Option("--comment", help="first character of lines of CSV that are left out, or none")
+]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="of CSV: utf-8, utf-16, windows-1252 …")]
 Header = Annotated[bool | None, typer.Option("--header/--no-header", help="whether the first row of CSV has names")]
 DecimalComma = Annotated[
@@ -36,6 +42,9 @@ DateOrder = Annotated[
 ]
 NullTexts = Annotated[
     list[str] | None, typer.Option("--null-text", help="a further text that means no value, in every column")
+]
+KeptTexts = Annotated[
+    list[str] | None, typer.Option("--keep-text", help="a text that is a value, such as NA, in every column")
 ]
 TimeColumn = Annotated[
     str | None, typer.Option("--time-column", help="column of times by which segments are kept and pruned; '' for none")
@@ -61,11 +70,14 @@ def guess_options(
     file_format: Format = None,
     delimiter: Delimiter = None,
     quote: Quote = None,
+    escape: Escape = None,
+    comment: Comment = None,
     encoding: Encoding = None,
     header: Header = None,
     decimal_comma: DecimalComma = None,
     date_order: DateOrder = None,
     null_texts: NullTexts = None,
+    kept_texts: KeptTexts = None,
     time_column: TimeColumn = None,
     reject_share: RejectShare = 0.0,
 ) -> GuessOptions:
@@ -75,9 +87,12 @@ def guess_options(
     if date_order is not None and date_order not in ("dmy", "mdy", "ymd"):
         raise UserError(f"--date-order is dmy, mdy or ymd, found '{date_order}'")
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter)
-    for flag, mark in (("--delimiter", delimiter), ("--quote", quote)):
-        if mark is not None and (len(mark) != 1 or not mark.isascii()):
-            raise UserError(f"{flag} is one ASCII character, found '{mark}'")
+    quote, escape, comment = ("" if mark == "none" else mark for mark in (quote, escape, comment))
+    marks = {"--delimiter": delimiter, "--quote": quote, "--escape": escape, "--comment": comment}
+    for flag, mark in marks.items():
+        may_be_none = flag != "--delimiter"
+        if mark is not None and (len(mark) != 1 or not mark.isascii()) and not (may_be_none and mark == ""):
+            raise UserError(f"{flag} is one ASCII character{' or none' if may_be_none else ''}, found '{mark}'")
     wishes = Wishes(
         file_format,
         delimiter,
@@ -89,6 +104,9 @@ def guess_options(
         tuple(null_texts or ()),
         _types(types or []),
         time_column,
+        escape,
+        comment,
+        tuple(kept_texts or ()),
     )
     return GuessOptions(wishes, table, reject_share)
 

@@ -19,7 +19,7 @@ from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import RowPipeline, read_rows
 from pinotpy.ingest.readers.spec import InputFile
 from pinotpy.ingest.sniffing.building import Reading
-from pinotpy.ingest.sniffing.guess import ColumnGuess
+from pinotpy.ingest.sniffing.guess import ColumnGuess, Guess
 from pinotpy.ingest.sniffing.lessons import HEADER_AGAIN, cause_lines
 
 ROWS_SHOWN: Final = 5
@@ -36,7 +36,7 @@ def print_reading(console: Console, reading: Reading) -> None:
     table.add_column("sure", justify="right")
     table.add_column("changed by", overflow="fold")
     table.add_column("why", overflow="fold")
-    for guess in sniffed.guesses:
+    for guess in guesses_of(reading):
         table.add_row(
             guess.subject, escape(guess.value), _share(guess.confidence), escape(guess.flag), escape(guess.why)
         )
@@ -45,15 +45,25 @@ def print_reading(console: Console, reading: Reading) -> None:
     console.print(_columns(reading))
     if len(sniffed.columns) > COLUMNS_SHOWN:
         console.print(f"… and {len(sniffed.columns) - COLUMNS_SHOWN:,} more columns; --json lists all")
-    time_column = reading.table_config.segments.time_column_name
-    console.print(
-        f"time column: {time_column or 'none'} (--time-column NAME); texts that mean no value: --null-text TEXT"
-    )
     console.print()
     print_rows(console, reading, first_rows(reading))
     for line in left_out(reading):
         console.print(f"[yellow]note[/yellow] {escape(line)}", soft_wrap=True)
     console.print()
+
+
+def guesses_of(reading: Reading) -> list[Guess]:
+    """What is about the file as a whole: how it is read, and what the table is like."""
+    segments = reading.table_config.segments
+    null_texts = dict.fromkeys(text for column in reading.sniffed.columns for text in column.null_texts)
+    return [
+        *reading.sniffed.guesses,
+        Guess("no value", ", ".join(["an empty field", *map(repr, list(null_texts)[:6])]), 1.0, "--null-text TEXT",
+              "adds a text; --keep-text TEXT takes one away"),
+        Guess("table", reading.table_config.raw_table_name, 1.0, "--table NAME"),
+        Guess("time column", segments.time_column_name or "none", 0.8 if segments.time_column_name else 1.0,
+              "--time-column NAME", "'' is none"),
+    ]  # fmt: skip
 
 
 def print_documents(console: Console, reading: Reading) -> None:
@@ -149,7 +159,7 @@ def document_of(reading: Reading) -> dict[str, Any]:
         "file": reading.file.name,
         "format": str(reading.sniffed.file_format),
         "readerConfig": dict(reading.sniffed.reader_config),
-        "guesses": [guess.to_json_dict() for guess in reading.sniffed.guesses],
+        "guesses": [guess.to_json_dict() for guess in guesses_of(reading)],
         "columns": [_column_document(column) for column in reading.sniffed.columns],
         "timeColumn": reading.table_config.segments.time_column_name,
         "rows": first_rows(reading),

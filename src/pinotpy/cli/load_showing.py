@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,6 +13,14 @@ from pinotpy.cli.load_report import document_of, num_rows, print_documents, prin
 from pinotpy.cli.loading import Loaded
 from pinotpy.cli.result_table import answer_console, print_answer
 from pinotpy.ingest.sniffing.building import Reading
+
+_STEPS: Final = {
+    "sniff": "looking into the file",
+    "read": "reading",
+    "build": "building",
+    "push": "uploading",
+    "queryable": "until queries see all rows",
+}
 
 
 def write_documents(folder: Path, reading: Reading) -> None:
@@ -52,6 +60,7 @@ def show_loaded(loaded: Loaded, table: str, broker_url: str, as_json: bool) -> d
         "query": loaded.query,
         "postQuery": post,
         "answer": loaded.answer,
+        "tookMs": took_ms(loaded),
     }
     if as_json:
         return document
@@ -59,6 +68,8 @@ def show_loaded(loaded: Loaded, table: str, broker_url: str, as_json: bool) -> d
     left_out = f", {rejected:,} left out" if rejected else ""
     what = "created, and" if loaded.is_new else "was there, and"
     console.print(f"table {escape(table)} {what} {rows:,} rows are loaded{left_out}", highlight=False)
+    steps = ", ".join(f"{_STEPS[step]} {ms / 1000:.1f} s" for step, ms in took_ms(loaded).items())
+    console.print(f"it took: {steps}", highlight=False)
     if loaded.known_segments:
         console.print(
             "[yellow]note[/yellow] the table had these rows already, from a file of the same content: they were "
@@ -74,6 +85,12 @@ def show_loaded(loaded: Loaded, table: str, broker_url: str, as_json: bool) -> d
     print_answer(answer_console(), loaded.answer)
     console.print(f"ask it again: {escape(post)}", soft_wrap=True, highlight=False)
     return document
+
+
+def took_ms(loaded: Loaded) -> dict[str, int]:
+    """Milliseconds by step, of all files together."""
+    of_files = [reading.took_ms for reading in loaded.readings]
+    return {step: sum(took[step] for took in of_files) for step in ("sniff", "read", "build")} | dict(loaded.took_ms)
 
 
 def _shown(readings: list[Reading], *, with_config: bool = True) -> Console:

@@ -5,6 +5,7 @@ whole.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -112,6 +113,20 @@ class RowLedger:
             self.rejects.append(rejected)
         if self.sink is not None:
             self.sink.add(rejected)
+
+    def take(self, part: RowLedger, rejected: Sequence[RejectedRow]) -> None:
+        """Add the counts of some rows, which are in another ledger of the same file, and their rejected rows."""
+        for name in ("num_rows_read", "num_rows_indexed", "num_rows_filtered", "num_rows_added", "num_null_times"):
+            setattr(self, name, getattr(self, name) + getattr(part, name))
+        for mine, theirs in (
+            (self.nulls, part.nulls),
+            (self.cuts, part.cuts),
+            (self.replaced, part.replaced),
+            (self.dropped, part.dropped),
+        ):
+            mine.update(theirs)
+        for one in rejected:
+            self.reject(one.row, one.column, one.cause, one.text)
 
     @property
     def reject_share(self) -> float:

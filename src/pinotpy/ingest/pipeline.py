@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Final
 
 import numpy as np
@@ -24,10 +25,11 @@ from pinotpy.config.ingestion import MissingColumns
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
-from pinotpy.errors import Fault, InvalidConfigError
+from pinotpy.errors import Fault, InvalidConfigError, PinotError
 from pinotpy.ingest.columns import Columns, storage_type
 from pinotpy.ingest.complex_types import ComplexTypePlan
 from pinotpy.ingest.conversion import Converted
+from pinotpy.ingest.converting_ahead import ConvertingAhead
 from pinotpy.ingest.folder_values import FolderValues
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.missing_columns import expected_columns, fault_text, missing_columns_of, no_field_text
@@ -298,10 +300,12 @@ def read_rows(
     reader_config: Mapping[str, Any] | None = None,
     folders: Sequence[tuple[str, str | None]] = (),
     progress: Progress = lambda done, total: None,
+    threads: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """Storage form of a file's rows, batch by batch. After the last batch `ledger` holds all counts.
 
     Args:
+        threads: that convert batches while the next ones are read; 0: the caller's does all. The rows are the same.
         folders: names and values that the file's path tells (`folder_values.folder_texts`).
 
     Raises:
@@ -310,29 +314,32 @@ def read_rows(
         InvalidConfigError: unknown reader settings.
     """
 
-    def reject(row: int, column: str, cause: str, text: str = "", *, allowed: bool = False) -> None:
-        ledger.num_rows_read += 1
-        ledger.reject(row, column, cause, text, allowed=allowed)
+    def convert(rows: InputBatch, part: RowLedger) -> list[pa.RecordBatch]:
+        batches = [pipeline.convert(flat_rows, part) for flat_rows in pipeline.flat(rows, part)]
+        return [batch for batch in batches if batch.num_rows]
 
+    ahead = ConvertingAhead(convert, ledger, threads)
     folder_values = FolderValues(file, folders, pipeline.flat_columns(), pipeline.schema)
-    batches = reader_for(file_format)(file, pipeline.reader_columns, reader_config or {}, reject, progress)
+    batches = reader_for(file_format)(file, pipeline.reader_columns, reader_config or {}, ahead.reject, progress)
     is_noted = False
-    while True:
-        try:
-            rows = next(batches, None)
-        except DamagedArchiveError as error:
-            raise file.broken(str(error), row=ledger.num_rows_read + 1) from error
-        if not is_noted:
-            pipeline.note_fields(file, folder_values.names, ledger, at_end=False)
-            is_noted = True
-        if rows is None:
-            break
-        for flat_rows in pipeline.flat(folder_values.filled(rows), ledger):
-            batch = pipeline.convert(flat_rows, ledger)
+    with closing(ahead):
+        while True:
+            try:
+                rows = next(batches, None)
+            except DamagedArchiveError as error:
+                yield from ahead.rest()
+                raise file.broken(str(error), row=ledger.num_rows_read + 1) from error
+            except PinotError:
+                yield from ahead.rest()
+                raise
+            if not is_noted:
+                pipeline.note_fields(file, folder_values.names, ledger, at_end=False)
+                is_noted = True
+            yield from ahead.after(folder_values.filled(rows)) if rows is not None else ahead.rest()
             if pipeline.reject_share_max == 0 and ledger.num_rows_rejected - ledger.num_rows_skipped >= _HOPELESS_ROWS:
                 ledger.check(0)
-            if batch.num_rows:
-                yield batch
+            if rows is None:
+                break
     pipeline.note_fields(file, folder_values.names, ledger, at_end=True)
     file.check_unchanged()
     ledger.check(pipeline.reject_share_max)

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 import pyarrow as pa
 
@@ -34,6 +36,8 @@ from pinotpy.ingest.readers.spec import FileFormat, InputFile
 from pinotpy.ingest.reject_file import RejectFile
 
 _log = logging.getLogger(__name__)
+# Beyond these a reader, which is one thread, is what a file waits for; each holds a batch of rows.
+_THREADS_MAX: Final = 4
 
 UnitProgress = Callable[[int], None]
 """(bytes of the unit's input that are read)."""
@@ -134,6 +138,7 @@ def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger
             reader_config=context.spec.record_reader_spec.configs,
             folders=folder_texts(entry.below),
             progress=lambda done, total: place.progress(done),
+            threads=_converting_threads(place.threads),
         )
         if unit.kind is UnitKind.DEAL:
             folder = dealt_folder(place.work_dir.parent, unit.unit_id)
@@ -147,7 +152,8 @@ def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger
             entry = with_content(entry, file.path, opened)
         else:
             batches = hold_rows(rows, context.dictionary_columns)
-            entry = with_content(entry, file.path, opened)
+            if entry.part is None:
+                entry = with_content(entry, file.path, opened)
             place.state.reads = False
             if batches:
                 segments.append(_segment(context, replace(unit, inputs=(entry,)), batches, place))
@@ -160,6 +166,12 @@ def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger
         (replace(file_report(masked(entry.uri), entry.size_bytes, ledger), checksum=entry.checksum),),
         tuple(segments),
     )
+
+
+def _converting_threads(threads: int | None) -> int:
+    """Threads that convert rows of a unit which may use `threads`: none beside a caller that has one core."""
+    threads = threads or min(len(os.sched_getaffinity(0)), _THREADS_MAX)
+    return threads if threads > 1 else 0
 
 
 def with_checked_times(context: JobContext, batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
@@ -211,7 +223,7 @@ class _NamedInput(InputFile):
 def _local_input(context: JobContext, entry: InputEntry, place: _Place) -> Iterator[InputFile]:
     """The input as a file of this machine; what lies elsewhere is copied first, whole, and the copy removed."""
     if scheme_of(entry.uri) in LOCAL_SCHEMES:
-        yield InputFile(local_path(entry.uri))
+        yield InputFile(local_path(entry.uri), part=entry.part)
         return
     copy = place.work_dir / f"input{''.join(PurePosixPath(file_name(entry.uri)).suffixes[-2:])}"
     file_system_for(entry.uri, context.file_systems).fetch(entry.uri, copy)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from pinotpy.errors import NotFoundError, UserError
 from pinotpy.fs.file_systems import file_system_for
@@ -16,6 +16,7 @@ from pinotpy.ingest.jobs.file_patterns import file_pattern
 from pinotpy.ingest.jobs.places import lies_below, path_below, real_path
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.ingest.readers.catalog import format_from_text, format_of
+from pinotpy.ingest.readers.file_part import FilePart
 from pinotpy.ingest.readers.spec import FileFormat
 from pinotpy.ingest.segment_names import path_of
 
@@ -27,7 +28,8 @@ _HIDDEN: Final = (".", "_")
 class InputEntry:
     """One input file. `below`: its path below the input's folder; `folder` of it, '' for files of the folder itself:
     where its segment goes below the output, and within which files are numbered. `checksum`: as of SegmentInput, ""
-    before it is read; `num_rows`: its rows in all segments, -1 before.
+    before it is read; `num_rows`: its rows in all segments, -1 before. `part`: a part of the file, of which a segment
+    is made, and `size_bytes` are its bytes; its checksum stays unknown. None: all of it.
     """
 
     uri: str
@@ -38,6 +40,12 @@ class InputEntry:
     folder: str = ""
     checksum: str = ""
     num_rows: int = -1
+    part: FilePart | None = None
+
+    @staticmethod
+    def from_json_dict(plain: Mapping[str, Any]) -> InputEntry:
+        part = plain.get("part")
+        return InputEntry(**{**plain, "part": FilePart(**part) if part is not None else None})
 
 
 def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[InputEntry]:

@@ -28,7 +28,12 @@ def input_list(unit: Unit, num_docs: int) -> InputList | None:
     counts = [rows.count for rows in unit.slices] or [num_docs]
     files = [
         SegmentInput(
-            listed_uri(entry.uri), entry.size_bytes, entry.checksum, count, entry.num_rows if unit.slices else num_docs
+            listed_uri(entry.uri),
+            entry.size_bytes if entry.part is None else -1,
+            entry.checksum,
+            count,
+            # Of a part, nobody knows the rows of the others.
+            entry.num_rows if unit.slices or entry.part is not None else num_docs,
         )
         for entry, count in zip(unit.inputs, counts, strict=True)
         if entry.checksum or entry.file_format

@@ -89,7 +89,7 @@ class Unit:
             **{
                 **plain,
                 "kind": UnitKind(plain["kind"]),
-                "inputs": tuple(InputEntry(**entry) for entry in plain["inputs"]),
+                "inputs": tuple(InputEntry.from_json_dict(entry) for entry in plain["inputs"]),
                 "slices": tuple(RowSlice(**row_slice) for row_slice in plain["slices"]),
             }
         )

@@ -14,7 +14,10 @@ import numpy as np
 from pinotpy.ingest.readers.csv_config import CsvReaderConfig
 from pinotpy.kernels.ingest import csv_dialects as kernel
 
-_CHUNK_BYTES: Final = 1 << 20
+# Who wants the first rows only does not pay for a large block; the next ones are twice as large each: in blocks of
+# 4 MiB a call into Arrow costs nothing a row.
+_FIRST_CHUNK_BYTES: Final = 1 << 20
+_CHUNK_BYTES: Final = 1 << 22
 RECORD_BYTES_MAX: Final = 64 << 20
 _BAD_ROWS: Final = 4096
 _LF: Final = 10
@@ -51,6 +54,7 @@ class RewrittenCsv(io.RawIOBase):
     def __init__(self, below: BinaryIO, config: CsvReaderConfig, *, lines_alone: bool | None = None) -> None:
         super().__init__()
         self._below = below
+        self._chunk_bytes = _FIRST_CHUNK_BYTES
         self._rest = b""
         self._ready = memoryview(b"")
         self._ended = False
@@ -100,7 +104,8 @@ class RewrittenCsv(io.RawIOBase):
     def _rewrite_more(self) -> None:
         if not self._ended:
             # As much again as waits: a record of many chunks is tried only a few times.
-            chunk = self._below.read(max(_CHUNK_BYTES, len(self._rest)))
+            chunk = self._read(max(self._chunk_bytes, len(self._rest)))
+            self._chunk_bytes = min(2 * self._chunk_bytes, _CHUNK_BYTES)
             self._ended = not chunk
             self._rest += chunk
         if self._is_plain and (self._quote is None or self._quote not in self._rest) and self._hand_on():
@@ -128,6 +133,14 @@ class RewrittenCsv(io.RawIOBase):
         self._records += records
         self._ready = memoryview(out[:written].tobytes())
         self._rest = self._rest[read:]
+
+    def _read(self, size: int) -> bytes:
+        """As many bytes, fewer only at the end: streams of other encodings and packed ones give little at a time."""
+        pieces: list[bytes] = []
+        while size > 0 and (piece := self._below.read(size)):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
 
     def _hand_on(self) -> bool:
         """Give the whole lines that wait as they are; False where there is none."""

@@ -193,7 +193,8 @@ def _records(
     """(row number, object); the first line decides whether lines or running text follow."""
     _refuse_other_encodings(file, stream)
     number = 0
-    first = True
+    # A part behind the first one has lines, as its file.
+    first = file.part is None or file.part.number == 0
     while True:
         line = stream.readline(LINE_BYTES_MAX)
         if not line:

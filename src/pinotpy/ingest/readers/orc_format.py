@@ -42,7 +42,7 @@ def read(
         file.fields = FileFields(set(names))
         present = [column.name for column in columns if column.name in names]
         row = 1
-        for stripe in range(num_stripes):
+        for stripe in range(num_stripes) if file.part is None else file.part.groups(num_stripes):
             try:
                 # Without any wanted column the rows still count: Arrow needs a column to tell how many there are.
                 rows = content.read_stripe(stripe, columns=present or names[:1])
@@ -55,7 +55,7 @@ def read(
                 yield with_valid_text(InputBatch(batch, numbered(row, count)), reject)
                 row += count
             progress(max(1, file.size_bytes * (stripe + 1) // num_stripes), file.size_bytes)
-        if row - 1 != num_rows:
+        if row - 1 != num_rows and file.part is None:
             raise file.broken(f"{row - 1} rows in its stripes, its footer says {num_rows}", row=row)
 
 

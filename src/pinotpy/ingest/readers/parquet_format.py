@@ -58,11 +58,16 @@ def read(
                 pre_buffer=False,
                 coerce_int96_timestamp_unit="us",
             )
-            total = parquet.metadata.num_rows
+            groups, total = range(parquet.num_row_groups), parquet.metadata.num_rows
+            if file.part is not None:
+                groups = file.part.groups(len(groups))
+                total = sum(parquet.metadata.row_group(group).num_rows for group in groups)
         except DAMAGE as error:
             raise file.broken(f"no Parquet file that can be read: {_cause(error)}") from error
         row = 1
-        batches = parquet.iter_batches(BATCH_ROWS, columns=[column.name for column in present], use_threads=False)
+        batches = parquet.iter_batches(
+            BATCH_ROWS, row_groups=list(groups), columns=[column.name for column in present], use_threads=False
+        )
         while True:
             try:
                 batch = next(batches, None)

@@ -23,6 +23,7 @@ from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError, UserError
 from pinotpy.ingest.readers.compression import decompressed
+from pinotpy.ingest.readers.file_part import FilePart, PartStream
 
 # Rows of a batch: large enough that a call into Arrow costs nothing a row, small enough for the caches.
 BATCH_ROWS = 1 << 16
@@ -94,10 +95,18 @@ class InputFile:
     Args:
         path: of the file; shown in messages.
         opener: instead of opening the path; gives a stream that can be sought, to which size_bytes then belongs.
+        part: of the file; None: all of it. Rows are numbered from 1 within it.
     """
 
-    def __init__(self, path: Path, opener: Callable[[], BinaryIO] | None = None, size_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        opener: Callable[[], BinaryIO] | None = None,
+        size_bytes: int | None = None,
+        part: FilePart | None = None,
+    ) -> None:
         self.path = path
+        self.part = part
         self._opener = opener
         self._raw: BinaryIO | None = None
         self._opened: os.stat_result | None = None  # as it was when it was opened first
@@ -111,6 +120,8 @@ class InputFile:
     @property
     def size_bytes(self) -> int:
         """Bytes to read, before decompression where the file is compressed."""
+        if self._size_bytes is None and self.part is not None and not self.part.has_groups:
+            self._size_bytes = self.part.size_bytes
         if self._size_bytes is None:
             self._size_bytes = os.stat(self.path).st_size
         return self._size_bytes
@@ -132,6 +143,8 @@ class InputFile:
             ) from error
         if self._opener is None and self._opened is None:
             self._opened = os.fstat(raw.fileno())
+        if self.part is not None and not self.part.has_groups:
+            raw = cast(BinaryIO, PartStream(raw, self.part))
         self._raw = raw
         return decompressed(raw)
 

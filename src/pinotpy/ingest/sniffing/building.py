@@ -19,25 +19,19 @@ from typing import Any, Final
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError, UserError
-from pinotpy.ingest.jobs.context import JobContext
-from pinotpy.ingest.jobs.input_files import InputEntry
 from pinotpy.ingest.jobs.report import JobReport
-from pinotpy.ingest.jobs.run import JobProgress, build_segments
-from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.ingest.readers.spec import InputFile
 from pinotpy.ingest.sniffing.documents import checked_documents, schema_document, table_document, time_column_of
 from pinotpy.ingest.sniffing.guess import Lessons, Wishes
-from pinotpy.ingest.sniffing.lessons import HEADER_AGAIN, Rejected, cause_lines, learned, read_rejects
+from pinotpy.ingest.sniffing.lessons import HEADER_AGAIN, Rejected, cause_lines, learned
+from pinotpy.ingest.sniffing.reading_all import Build, Progress
 from pinotpy.ingest.sniffing.sniff import NO_LESSONS, Sniffed, sniff_file
+from pinotpy.ingest.sniffing.splitting import parts_of
 from pinotpy.ingest.sniffing.tables import check_fits, for_existing, joined_columns, types_of
 
 _READINGS_MAX: Final = 12
-# A segment holds all rows of its file in memory while it is built: larger files become several.
-_ONE_SEGMENT_BYTES: Final = 512 << 20
-_ROWS_PER_SEGMENT: Final = 5_000_000
 _HASH_BYTES: Final = 1 << 22
 
-Progress = Callable[[JobProgress], None]
 Documents = Callable[[Sniffed], tuple[Schema, TableConfig]]
 """(schema and table config that a file is built for); raises UserError where it does not fit."""
 
@@ -48,6 +42,7 @@ class Reading:
 
     Attributes:
         lines: what reading all rows changed, in words. rejects: rows that were left out, as far as they are kept.
+        sniffing_s: seconds of looking into the file's beginning, each time that was done.
         other_fields: of the file, that fill no column. report: None: the file has no row.
     """
 
@@ -59,6 +54,19 @@ class Reading:
     lines: tuple[str, ...] = ()
     rejects: tuple[Rejected, ...] = ()
     other_fields: tuple[str, ...] = ()
+    sniffing_s: float = 0.0
+
+    @property
+    def took_ms(self) -> dict[str, int]:
+        """Milliseconds of `sniff`, `read` (with making values of the texts) and `build`; of parts that are read beside
+        each other, those of the slowest.
+        """
+        took = {"sniff": round(self.sniffing_s * 1000), "read": 0, "build": 0}
+        if self.report is not None and self.report.units:
+            slowest = max(self.report.units, key=lambda unit: unit.took_ms)
+            took["build"] = sum(segment.build_ms for segment in slowest.segments)
+            took["read"] = slowest.took_ms - took["build"]
+        return took
 
     @property
     def table_document(self) -> dict[str, Any]:
@@ -114,8 +122,11 @@ def build_file(
     guessed: Counter[str] = Counter()
     postfix = postfix or content_name(file.path)
     lines: list[str] = []
+    may_split, sniffing_s = True, 0.0
     for number in range(_READINGS_MAX):
+        began = time.perf_counter()
         sniffed = sniff_file(file, wishes, lessons)
+        sniffing_s += time.perf_counter() - began
         check_time_column(sniffed, wishes)
         if not sniffed.columns:
             raise UserError(f"'{file.name}' has no record: expected one at least, whose fields are the columns")
@@ -123,67 +134,27 @@ def build_file(
         if sniffed.num_rows == 0 and sniffed.is_whole and not sniffed.num_rejected:
             return Reading(file, sniffed, schema, config, None, tuple(lines))
         folder = work_dir / f"reading-{number}"
-        build = _Build(file, table, sniffed, schema, config, folder, postfix, progress)
-        report = build.run(0.0)
-        rejects = read_rejects(folder / "rejects", sniffed)
+        parts = parts_of(file, sniffed.file_format, sniffed.reader_config) if may_split else []
+        build = Build(file, table, sniffed, schema, config, folder, postfix, progress, tuple(parts))
+        build, report, rejects = build.first_run()
+        may_split = may_split and bool(build.parts)
         again = learned(lessons, rejects, sniffed, guessed)
         again = _with_fields_and_times(again, report, sniffed, wishes)
         if again == lessons:
             if report.error is not None and rejects and reject_share > 0:
-                report = build.run(reject_share)
+                # A share of the file, not of each part.
+                report = replace(build, parts=()).run(reject_share)
             if report.error is not None:
                 raise DataError(_failure(file, report, rejects))
-            return Reading(file, sniffed, schema, config, report, tuple(lines), tuple(rejects), _other_fields(report))
+            return Reading(
+                file, sniffed, schema, config, report, tuple(lines), tuple(rejects), _other_fields(report), sniffing_s
+            )
         guessed.update({one.column for one in rejects})
         lines += _told(lessons, again, sniffed)
         lessons = again
         shutil.rmtree(folder, ignore_errors=True)
     raise DataError(f"'{file.name}' was read {_READINGS_MAX} times, and its rows still taught something new: name the "
                     "types of its columns by --type")  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Build:
-    """One reading of all rows."""
-
-    file: InputFile
-    table: str
-    sniffed: Sniffed
-    schema: Schema
-    table_config: TableConfig
-    folder: Path
-    postfix: str
-    progress: Progress
-
-    def run(self, reject_share: float) -> JobReport:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        path = self.file.path.resolve()
-        status = path.stat()
-        additions: dict[str, Any] = {
-            "rejectShareMax": reject_share,
-            "rejectFileURI": str(self.folder / "rejects"),
-            "missingColumns": "DEFAULT",
-            "workingDir": str(self.folder.parent),
-        }
-        if status.st_size > _ONE_SEGMENT_BYTES:
-            additions["rowsPerSegment"] = _ROWS_PER_SEGMENT
-        spec = IngestionJobSpec.from_json(
-            {
-                "jobType": "SegmentCreation",
-                "inputDirURI": str(path),
-                "outputDirURI": str(self.folder / "segments"),
-                "recordReaderSpec": {"configs": dict(self.sniffed.reader_config)},
-                "tableSpec": {"tableName": self.table, "schemaURI": str(self.folder / "schema.json")},
-                "segmentNameGeneratorSpec": {"type": "simple", "configs": {"segment.name.postfix": self.postfix}},
-                "pinotpy": additions,
-            }
-        )
-        context = JobContext(spec, self.schema, self.table_config)
-        context.check()
-        entry = InputEntry(
-            str(path), path.name, str(self.sniffed.file_format), status.st_size, status.st_mtime_ns // 1_000_000
-        )
-        return build_segments(context, [entry], progress=self.progress)
 
 
 def content_name(path: Path) -> str:

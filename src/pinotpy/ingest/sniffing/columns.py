@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -50,7 +51,8 @@ def text_values(field: Field, wishes: Wishes, late: Sequence[LateValue] = ()) ->
     trimmed = pc.utf8_trim_whitespace(distinct)
     is_padded = not trimmed.equals(distinct)
     trimmed = trimmed.unique()
-    is_null = pc.is_in(trimmed, value_set=pa.array([*NULL_TEXTS, *wishes.null_texts, ""]))
+    null_texts = {*NULL_TEXTS, *wishes.null_texts, ""} - set(wishes.kept_texts)
+    is_null = pc.is_in(trimmed, value_set=pa.array(sorted(null_texts)))
     nulls = [text for text in trimmed.filter(is_null).to_pylist() if text]
     texts = trimmed.filter(pc.invert(is_null))
     of_text = [text for text in nulls if text in NULL_TEXTS_OF_TEXT or text in wishes.null_texts]
@@ -127,7 +129,10 @@ def column_guess(
             return ColumnGuess(name, field.source, DataType.TIMESTAMP, True, expression or plain, 0.8,
                                f"{unit} since 1970", f"--type {name}=LONG", null_texts=nulls,
                                time_range_ms=range_ms)  # fmt: skip
-    told_nulls = f"no value: {', '.join(repr(text) for text in nulls[:4])}" if nulls else ""
+    told_nulls = ""
+    if nulls:
+        listed = ", ".join(repr(text) for text in nulls[:4])
+        told_nulls = f"no value: {listed} (a value by --keep-text {shlex.quote(nulls[0])})"
     guess_why = "; ".join(filter(None, (guess.why, told_nulls, told_late)))
     return ColumnGuess(
         name,

@@ -23,6 +23,8 @@ from pinotpy.ingest.sniffing.texts import Marks, guess_text
 HEAD_BYTES: Final = 1 << 18
 _RECORDS: Final = 400
 _DELIMITERS: Final = ("\t", ";", "|", ",", "^", "\x01", ":")
+# The reader's settings have no word for "no quotes": a mark that no text has.
+NO_QUOTE: Final = "\x1f"
 _SHOWN: Final = {"\t": "tab", "\x01": "\\x01"}
 
 
@@ -72,12 +74,14 @@ def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None
         text = text[: text.rindex("\n") + 1]
     if not text.strip("\n"):
         return None
-    comment = _comment(text)
+    comment = _comment(text) if wishes.comment is None else wishes.comment or None
+    num_comments = 0
     if comment is not None:
-        text = "\n".join(line for line in text.split("\n") if not line.startswith(comment))
-    quote = wishes.quote or _quote(text)
-    doubled = quote * 2 in text.replace(quote * 2 + "\n", "")
-    escape = "\\" if "\\" + quote in text and not doubled else None
+        lines = text.split("\n")
+        text = "\n".join(line for line in lines if not line.startswith(comment))
+        num_comments = sum(line.startswith(comment) for line in lines)
+    quote = _quote(text) if wishes.quote is None else wishes.quote or NO_QUOTE
+    escape = _escape(text, quote) if wishes.escape is None else wishes.escape or None
     delimiter, share = (wishes.delimiter, 1.0) if wishes.delimiter else _delimiter(text, quote, escape)
     records = [record for record in _records(text, delimiter, quote, escape) if record]
     if not records:
@@ -87,14 +91,24 @@ def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None
     fields = tuple(name.strip() for name in records[0]) if has_header else ("",) * width
     rows = tuple(tuple(record) for record in (records[1:] if has_header else records))
     guesses = [
-        Guess("delimiter", _SHOWN.get(delimiter, repr(delimiter)), share, "--delimiter ';'",
+        Guess("delimiter", _SHOWN.get(delimiter, repr(delimiter)), share,
+              "--delimiter ','" if delimiter == ";" else "--delimiter ';'",
               "" if share == 1 else "not every row has equally many fields"),
-        Guess("quote", quote, 1.0, "--quote \"'\""),
+        Guess("quote", "none" if quote == NO_QUOTE else quote, 1.0,
+              "--quote none" if quote == '"' else "--quote '\"'"),
         Guess("header", "yes" if has_header else "no", header_confidence,
               "--no-header" if has_header else "--header", why),
-        Guess("encoding", encoding or "utf-8", sure_encoding, "--encoding windows-1252",
+        Guess("encoding", encoding or "utf-8", sure_encoding,
+              "--encoding windows-1252" if encoding != "windows-1252" else "--encoding iso-8859-15",
               "" if sure_encoding == 1 else "it is not UTF-8, and has no mark that says what it is"),
     ]  # fmt: skip
+    if comment is not None or wishes.comment is not None:
+        why = f"{num_comments:,} lines that begin so are left out of the first rows" if comment is not None else ""
+        sure = 0.8 if wishes.comment is None else 1.0
+        guesses.append(Guess("comment", comment or "none", sure, "--comment none", why))
+    if escape is not None or wishes.escape is not None:
+        why = f"{escape}{quote} stands in the text, {quote * 2} does not" if wishes.escape is None else ""
+        guesses.append(Guess("escape", escape or "none", 0.8 if why else 1.0, "--escape none", why))
     return Dialect(encoding, delimiter, quote, escape, comment, has_header, fields, rows, tuple(guesses))
 
 
@@ -138,6 +152,11 @@ def _quote(text: str) -> str:
     double = len(re.findall(r'(?:^|[,;\t|])"|"(?:$|[,;\t|])', text, re.MULTILINE))
     single = len(re.findall(r"(?:^|[,;\t|])'[^'\n]*'(?=$|[,;\t|])", text, re.MULTILINE))
     return "'" if single > 1 and not double else '"'
+
+
+def _escape(text: str, quote: str) -> str | None:
+    doubled = quote * 2 in text.replace(quote * 2 + "\n", "")
+    return "\\" if "\\" + quote in text and not doubled else None
 
 
 def _records(text: str, delimiter: str, quote: str, escape: str | None) -> list[list[str]]:

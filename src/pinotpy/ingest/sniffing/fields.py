@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,18 +29,23 @@ class Field:
     is_declared: bool = False
 
 
-def flat_fields(table: pa.Table, *, is_declared: bool) -> list[Field]:
-    """All fields of a sample, in its order."""
+def flat_fields(table: pa.Table, *, is_declared: bool, whole: Set[str] = frozenset()) -> list[Field]:
+    """All fields of a sample, in its order.
+
+    Args:
+        whole: sources of records that stay one field.
+    """
     return [
         Field(source, values, is_nested, is_declared)
         for name in table.schema.names
-        for source, values, is_nested in _fields(name, _plain(table.column(name)), 0)
+        for source, values, is_nested in _fields(name, _plain(table.column(name)), 0, whole)
     ]
 
 
-def _fields(source: str, values: pa.Array, depth: int) -> Iterator[tuple[str, pa.Array, bool]]:
+def _fields(source: str, values: pa.Array, depth: int, whole: Set[str]) -> Iterator[tuple[str, pa.Array, bool]]:
     kind = values.type
-    if not pa.types.is_struct(kind) or kind.num_fields == 0 or depth >= _DEPTH_MAX or _num_leaves(kind) > _FIELDS_MAX:
+    is_record = pa.types.is_struct(kind) and kind.num_fields > 0 and source not in whole
+    if not is_record or depth >= _DEPTH_MAX or _num_leaves(kind) > _FIELDS_MAX:
         yield source, values, depth > 0
         return
     for index in range(kind.num_fields):
@@ -51,7 +56,7 @@ def _fields(source: str, values: pa.Array, depth: int) -> Iterator[tuple[str, pa
             return
     for index in range(kind.num_fields):
         yield from _fields(
-            f"{source}{DELIMITER}{kind.field(index).name}", _plain(pc.struct_field(values, [index])), depth + 1
+            f"{source}{DELIMITER}{kind.field(index).name}", _plain(pc.struct_field(values, [index])), depth + 1, whole
         )
 
 

@@ -59,7 +59,15 @@ def sniff_kind(file: InputFile, wishes: Wishes, head_bytes: int) -> FileKind:
         file_format, confidence, why = _by_content(head, by_name)
     if by_name not in (None, file_format) and not why:
         why = f"its name says {by_name}, its content does not"
-    guesses = [Guess("format", str(file_format), confidence, "--format csv", why)]
+    guesses = [
+        Guess(
+            "format",
+            str(file_format),
+            confidence,
+            "--format json" if file_format is FileFormat.CSV else "--format csv",
+            why,
+        )
+    ]
     if packing is not None:
         guesses.append(Guess("compression", packing, 1.0, "none: it is told by the first bytes"))
     return FileKind(file_format, head, is_whole, tuple(guesses))

@@ -38,9 +38,9 @@ class Wishes:
     Attributes:
         types: column → type of values, `[]` behind it for lists. header: whether the first row is one.
         date_order: "ymd", "dmy" or "mdy". decimal_comma: whether numbers have a comma before their fraction.
-        null_texts: further texts that are no value, in every column. text_columns: columns that hold too long ago
-            guessed types; see `widening`.
-        time_column: "" for none.
+        null_texts: further texts that are no value, in every column. kept_texts: texts that are values, though they
+            mean none elsewhere.
+        time_column: "" for none. quote, escape, comment: marks of CSV, "" for none.
     """
 
     file_format: str | None = None
@@ -53,6 +53,9 @@ class Wishes:
     null_texts: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
     time_column: str | None = None
+    escape: str | None = None
+    comment: str | None = None
+    kept_texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,10 @@ class Rejected:
 
 
 def read_rejects(folder: Path, sniffed: Sniffed) -> list[Rejected]:
-    """All rows that the reject files below a folder hold (up to what a reject file takes)."""
+    """All rows that the reject files below a folder, or one such file, hold (up to what a reject file takes)."""
     sources = {column.name: column.source for column in sniffed.columns}
     rejects = []
-    for path in sorted(folder.rglob("*.rejects.jsonl")):
+    for path in [folder] if folder.is_file() else sorted(folder.rglob("*.rejects.jsonl")):
         for line in path.read_text().splitlines():
             document = json.loads(line)
             if "cause" not in document:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pinotpy.errors import UserError
+from pinotpy.ingest.readers.compression import DamagedArchiveError
 from pinotpy.ingest.readers.spec import FileFormat, InputFile
 from pinotpy.ingest.sniffing.column_names import column_names_of
 from pinotpy.ingest.sniffing.columns import column_guess, text_values
 from pinotpy.ingest.sniffing.dates import ORDERS
 from pinotpy.ingest.sniffing.dialect import HEAD_BYTES, Dialect, sniff_dialect
-from pinotpy.ingest.sniffing.fields import flat_fields
+from pinotpy.ingest.sniffing.fields import DELIMITER, Field, flat_fields
 from pinotpy.ingest.sniffing.file_kind import FileKind, sniff_kind
 from pinotpy.ingest.sniffing.guess import ColumnGuess, Guess, Lessons, Wishes
 from pinotpy.ingest.sniffing.sample import Sample, read_sample
@@ -60,6 +61,13 @@ def sniff_file(file: InputFile, wishes: Wishes, lessons: Lessons = NO_LESSONS) -
         UserError: it is empty, of a format that is not read, or a wish names what the file does not have.
         DataError: it cannot be read.
     """
+    try:
+        return _sniff(file, wishes, lessons)
+    except DamagedArchiveError as error:
+        raise file.broken(str(error)) from error
+
+
+def _sniff(file: InputFile, wishes: Wishes, lessons: Lessons) -> Sniffed:
     kind = sniff_kind(file, wishes, HEAD_BYTES)
     if kind.file_format in _CSV:
         if lessons.encoding is not None and wishes.encoding is None:
@@ -105,7 +113,9 @@ def _sniffed(
     delimiter: str | None,
     originals: Mapping[str, str] | None = None,
 ) -> Sniffed:
-    fields = flat_fields(sample.table, is_declared=file_format in _DECLARING)
+    kept_whole = {name for name, kind in wishes.types.items() if kind.strip().upper() in ("JSON", "STRING", "MAP")}
+    whole = {field for field in sample.table.schema.names if column_names_of([field])[0] in kept_whole}
+    fields = flat_fields(sample.table, is_declared=file_format in _DECLARING, whole=whole)
     names = column_names_of([one.source for one in fields])
     late = [lessons.late.get(name, ()) for name in names]
     texts = [text_values(one, wishes, values) for one, values in zip(fields, late, strict=True)]
@@ -118,7 +128,7 @@ def _sniffed(
             f"{' …' if len(names) > 30 else ''}"
         )
     columns = tuple(
-        replace(guess, has_nulls=one.values.null_count > 0 or bool(guess.null_texts))
+        replace(guess, has_nulls=one.values.null_count > 0 or bool(guess.null_texts), why=_with_record(one, guess.why))
         for one, guess in zip(
             fields,
             (
@@ -146,8 +156,21 @@ def _sniffed(
     )
 
 
+def _with_record(field: Field, why: str) -> str:
+    if not field.is_nested:
+        return why
+    record = field.source.split(DELIMITER)[0]
+    return "; ".join(filter(None, (why, f"of record '{record}', whole by --type {column_names_of([record])[0]}=JSON")))
+
+
 def _refuse_csv_wishes(wishes: Wishes, file_format: FileFormat) -> None:
-    given = {"--delimiter": wishes.delimiter, "--quote": wishes.quote, "--encoding": wishes.encoding}
+    given = {
+        "--delimiter": wishes.delimiter,
+        "--quote": wishes.quote,
+        "--escape": wishes.escape,
+        "--comment": wishes.comment,
+        "--encoding": wishes.encoding,
+    }
     named = [flag for flag, value in given.items() if value is not None]
     if wishes.header is not None:
         named.append("--header" if wishes.header else "--no-header")

@@ -73,7 +73,7 @@ def _takes(data_type: DataType, column: ColumnGuess, single_value: bool) -> bool
         return data_type in (DataType.JSON, DataType.STRING)
     if data_type in (column.data_type, DataType.STRING):
         return True
-    is_epoch = column.data_type is DataType.TIMESTAMP and column.why.endswith("since 1970")
+    is_epoch = column.data_type is DataType.TIMESTAMP and "since 1970" in column.why
     return data_type in _TAKEN_BY.get(column.data_type, ()) or (is_epoch and data_type is DataType.LONG)
 
 

@@ -22,13 +22,24 @@ FILES = {
     "dates": ("id,at\n1,31/12/2020\n2,01/02/2021\n", ""),
     "commas": ("id;price\n1;1,5\n2;-20,25\n", ", decimal_separator=','"),
     "crlf": ("a,b\r\n1,x\r\n2,y\r\n", ""),
+    "cr": ("a,b\r1,x\r2,y\r", ""),
+    "mark": ("\ufeffStraße,n\nGrün,1\n", ""),
+    "pipes": ("a|b|c\n1|x,y|2.5\n2|z|-1e3\n", ""),
+    "one": ("name\nAnn\nBob\n", ""),
+    "wide": (",".join(f"c{n}" for n in range(2000)) + "\n" + ",".join(map(str, range(2000))) + "\n", ""),
+    "nulls": ("a,b\n1,x\nNULL,\\N\nn/a,y\n", ", nullstr=['', 'NULL', '\\N', 'n/a']"),
+    "points": ("id;at\n1;31.12.2020\n2;01.02.2021\n", ", dateformat='%d.%m.%Y'"),
+    "times": ("id,at\n1,12/31/2020 13:05:07\n2,02/01/2021 00:00:00\n", ", timestampformat='%m/%d/%Y %H:%M:%S'"),
+    "latin": ("id;name\n1;Köln\n2;Zürich\n", ", encoding='latin-1'"),
+    "empty": ("a,b\n", ""),
 }
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_read_as_duckdb_reads_it(tmp_path: Path, name: str) -> None:
     content, told = FILES[name]
-    file = built(tmp_path, content, f"{name}.csv")
+    encoded = content.encode("latin-1" if name == "latin" else "utf-8")
+    file = built(tmp_path, encoded, f"{name}.csv")
     columns = duckdb.sql(f"SELECT * FROM read_csv('{tmp_path / f'{name}.csv'}'{told})")
     expected = [dict(zip(columns.columns, map(_plain, row), strict=True)) for row in columns.fetchall()]
     assert file.rows == expected
