@@ -24,6 +24,7 @@ from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext, QueryOptions
 from pinotpy.query.pruning.facts_table import FactsTable
+from pinotpy.query.pruning.kept import kept_rows
 from pinotpy.query.pruning.prune import prune
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.immutable import ImmutableSegment
@@ -227,6 +228,8 @@ def check(seed: int, num_filters: int) -> tuple[int, int]:
         null_handling = not pql and rng.random() < 0.5
         context = compile_query(statement, SCHEMA, QueryOptions(), null_handling=null_handling)
         kept = prune(context, some.table).kept.tolist()
+        rows = kept_rows(context, some.table).tolist()
+        assert rows == [row for row, is_kept in enumerate(kept) if is_kept], f"seed {seed}: {text} pql={pql}"
         excluded = [segment for segment, is_kept in zip(some.segments, kept, strict=True) if not is_kept]
         num_pairs, num_excluded = num_pairs + len(kept), num_excluded + len(excluded)
         if num_rows(context, excluded):

@@ -1,25 +1,22 @@
-"""The facts of all segments of a table in arrays, a column at a time: a condition is compared with all of them at once.
-
-Texts are numbered in their order, so that bounds of every type are arrays of numbers. What is not known is a bound that
-excludes nothing.
+"""The facts of all segments of a table, a column at a time: a condition is compared with all segments at once. Arrays
+and indexes of a column are made when the first query needs them, and kept.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, StoredType
+from pinotpy.query.pruning.bounds import Bounds, Flags, PartitionedColumn
 from pinotpy.query.pruning.facts import NOT_KNOWN, SegmentFacts, ValueRange
+from pinotpy.query.pruning.indexes import PartitionIndex, RangeIndex
 
-Flags = NDArray[np.bool_]
 # Between which all values of a fixed type are.
 _ENDS: Final[dict[StoredType, tuple[float, float]]] = {
     StoredType.INT: (-(1 << 31), (1 << 31) - 1),
@@ -29,52 +26,18 @@ _ENDS: Final[dict[StoredType, tuple[float, float]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Least and greatest value of a column in each segment.
-
-    known: segments that have a range of the column, in the type that the query knows; shape (n,) as all.
-    low, high: both included; int64, or float64 of floating types; of texts numbers in `texts`, -1 and len(texts) where
-        there is no bound.
-    num_nulls: NOT_KNOWN where that is not known.
-    texts: distinct, ascending; None of fixed types.
-    """
-
-    known: Flags
-    low: NDArray[Any]
-    high: NDArray[Any]
-    num_nulls: Int64Array
-    texts: list[bytes] | None
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionedColumn:
-    """Into which partitions the values of a column fall, in each segment.
-
-    schemes: distinct (function, number of partitions); scheme: which of them a segment has, -1: none; shape (n,).
-    ids, starts: the partitions of segment s are ids[starts[s]:starts[s + 1]].
-    """
-
-    schemes: tuple[tuple[str, int], ...]
-    scheme: Int64Array
-    ids: Int64Array
-    starts: Int64Array
-
-
-class FactsTable:
+class Facts(ABC):
     """n segments. num_docs: int64[n], NOT_KNOWN where that is not known. Never changed; what is made of a column is
     kept.
     """
 
-    def __init__(self, facts: Mapping[str, SegmentFacts]) -> None:
-        self.names = tuple(facts)
-        self._facts: Sequence[SegmentFacts] = tuple(facts.values())
-        self.num_docs: Int64Array = np.array([each.num_docs for each in self._facts], np.int64)
+    def __init__(self, num_docs: Int64Array) -> None:
+        self.num_docs = num_docs
         self._bounds: dict[tuple[str, DataType], Bounds | None] = {}
         self._partitions: dict[str, PartitionedColumn | None] = {}
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.num_docs)
 
     def bounds(self, column: str, data_type: DataType) -> Bounds | None:
         """None if no segment has a range of the column in this type."""
@@ -88,6 +51,42 @@ class FactsTable:
         if column not in self._partitions:
             self._partitions[column] = self._collect_partitions(column)
         return self._partitions[column]
+
+    @abstractmethod
+    def _collect(self, column: str, data_type: DataType) -> Bounds | None: ...
+
+    @abstractmethod
+    def _collect_partitions(self, column: str) -> PartitionedColumn | None: ...
+
+
+class FactsTable(Facts):
+    """The segments of a table, by name in `names`."""
+
+    def __init__(self, facts: Mapping[str, SegmentFacts]) -> None:
+        self.names = tuple(facts)
+        self._facts: Sequence[SegmentFacts] = tuple(facts.values())
+        super().__init__(np.array([each.num_docs for each in self._facts], np.int64))
+        self._range_indexes: dict[tuple[str, DataType], RangeIndex | None] = {}
+        self._partition_indexes: dict[str, PartitionIndex | None] = {}
+
+    def part(self, rows: Int64Array) -> Facts:
+        """The segments at `rows`, shape (m,), ascending."""
+        return _Part(self, rows)
+
+    def range_index(self, column: str, data_type: DataType) -> RangeIndex | None:
+        """None where there are no bounds."""
+        key = column, data_type
+        if key not in self._range_indexes:
+            bounds = self.bounds(column, data_type)
+            self._range_indexes[key] = None if bounds is None else RangeIndex(bounds)
+        return self._range_indexes[key]
+
+    def partition_index(self, column: str) -> PartitionIndex | None:
+        """None where no segment is partitioned by the column."""
+        if column not in self._partition_indexes:
+            partitions = self.partitions(column)
+            self._partition_indexes[column] = None if partitions is None else PartitionIndex(partitions)
+        return self._partition_indexes[column]
 
     def _collect(self, column: str, data_type: DataType) -> Bounds | None:
         ranges = [facts.ranges.get(column) for facts in self._facts]
@@ -119,6 +118,20 @@ class FactsTable:
         return PartitionedColumn(tuple(schemes), scheme, np.array(ids, np.int64), starts) if schemes else None
 
 
+class _Part(Facts):
+    def __init__(self, table: FactsTable, rows: Int64Array) -> None:
+        super().__init__(table.num_docs[rows])
+        self._table, self._rows = table, rows
+
+    def _collect(self, column: str, data_type: DataType) -> Bounds | None:
+        bounds = self._table.bounds(column, data_type)
+        return None if bounds is None else bounds.part(self._rows)
+
+    def _collect_partitions(self, column: str) -> PartitionedColumn | None:
+        partitions = self._table.partitions(column)
+        return None if partitions is None else partitions.part(self._rows)
+
+
 def _text_bounds(usable: Sequence[ValueRange | None], known: Flags, nulls: Int64Array) -> Bounds:
     texts = sorted(
         {bound for each in usable if each is not None for bound in (each.low, each.high) if isinstance(bound, bytes)}
@@ -129,8 +142,3 @@ def _text_bounds(usable: Sequence[ValueRange | None], known: Flags, nulls: Int64
         [len(texts) if each is None or each.high is None else numbers[each.high] for each in usable], np.int64
     )
     return Bounds(known, low, high, nulls, texts)
-
-
-def first_from(texts: list[bytes], value: bytes) -> int:
-    """The number of the first text that is not below `value`."""
-    return bisect_left(texts, value)

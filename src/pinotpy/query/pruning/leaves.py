@@ -26,8 +26,9 @@ from pinotpy.query.model.predicate import (
     values_of_members,
     wanted_values,
 )
+from pinotpy.query.pruning.bounds import Bounds, Flags, PartitionedColumn, first_from
 from pinotpy.query.pruning.facts import NOT_KNOWN
-from pinotpy.query.pruning.facts_table import Bounds, FactsTable, Flags, PartitionedColumn, first_from
+from pinotpy.query.pruning.facts_table import Facts
 from pinotpy.segment.partition import partition_of, partition_text
 
 Rules = NDArray[np.int8]
@@ -56,7 +57,7 @@ class Outcome:
     why: str = ""
 
 
-def exclude(bound: TypedPredicate, column: ColumnRef, table: FactsTable) -> Outcome:
+def exclude(bound: TypedPredicate, column: ColumnRef, table: Facts) -> Outcome:
     """What a predicate excludes. column: as the query knows it."""
     test = bound.test
     if isinstance(test, Nothing):
@@ -90,11 +91,11 @@ def exclude(bound: TypedPredicate, column: ColumnRef, table: FactsTable) -> Outc
     return Outcome(rules, why)
 
 
-def _all_by(rule: Rule, table: FactsTable) -> Rules:
+def _all_by(rule: Rule, table: Facts) -> Rules:
     return np.full(len(table), rule, np.int8)
 
 
-def _by_nulls(negated: bool, known: Bounds | None, table: FactsTable) -> Outcome:
+def _by_nulls(negated: bool, known: Bounds | None, table: Facts) -> Outcome:
     if known is None:
         return Outcome(None, "no record says how many nulls the column has")
     if negated:

@@ -25,7 +25,8 @@ from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.pql.function_names import canonical_function
 from pinotpy.query.expression.interpreter import Rows
 from pinotpy.query.model.context import Bound, Comparison, LiteralValue, Predicate, QueryContext
-from pinotpy.query.pruning.facts_table import FactsTable, Flags
+from pinotpy.query.pruning.bounds import Flags
+from pinotpy.query.pruning.facts_table import Facts
 from pinotpy.query.pruning.leaves import Outcome, Rule
 
 Doubles = NDArray[np.float64]
@@ -43,7 +44,7 @@ _UNIT_OF_FUNCTION: Final = {
 }
 
 
-def exclude_by_function(predicate: Predicate, negated: bool, context: QueryContext, table: FactsTable) -> Outcome:
+def exclude_by_function(predicate: Predicate, negated: bool, context: QueryContext, table: Facts) -> Outcome:
     """What a predicate over a call excludes."""
     call = predicate.lhs
     rising = _rising(call)

@@ -25,12 +25,13 @@ from pinotpy.query.model.context import (
     QueryContext,
 )
 from pinotpy.query.model.predicate import typed_predicate
-from pinotpy.query.pruning.facts_table import FactsTable, Flags
+from pinotpy.query.pruning.bounds import Flags
+from pinotpy.query.pruning.facts_table import Facts
 from pinotpy.query.pruning.leaves import Outcome, Rule, Rules, exclude
 from pinotpy.query.pruning.monotone import exclude_by_function
 
 # As deep as servers take filters (query/filter/normal_form.py), which say so.
-_DEPTH_MAX: Final = 200
+DEPTH_MAX: Final = 200
 # Values of one list: to convert more costs more than a server takes to leave its segments out.
 VALUES_MAX: Final = 10_000
 _PATTERNS: Final = frozenset(
@@ -75,7 +76,7 @@ class Pruning:
         return {rule: counts[rule] for rule in Rule if rule is not Rule.KEPT and counts[rule]}
 
 
-def prune(context: QueryContext, table: FactsTable, *, explains: bool = False) -> Pruning:
+def prune(context: QueryContext, table: Facts, *, explains: bool = False) -> Pruning:
     """Which segments of `table` cannot have a row that passes the filter of `context`. explains: with findings.
 
     Raises nothing: a literal that is refused is for the servers to refuse.
@@ -95,14 +96,14 @@ def _first_of(first: Rules, second: Rules) -> Rules:
 
 
 class _Walk:
-    def __init__(self, context: QueryContext, table: FactsTable, explains: bool) -> None:
+    def __init__(self, context: QueryContext, table: Facts, explains: bool) -> None:
         self._context, self._table, self._explains = context, table, explains
         self._columns = {column.name: column for column in context.columns}
         self.findings: list[Finding] = []
 
     def visit(self, node: Filter, *, negated: bool, depth: int) -> Rules | None:
         """The rules by which `node`, or its negation, excludes segments; None: it excludes none."""
-        if depth > _DEPTH_MAX:
+        if depth > DEPTH_MAX:
             return None
         if isinstance(node, Not):
             return self.visit(node.child, negated=not negated, depth=depth + 1)
