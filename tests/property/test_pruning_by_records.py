@@ -156,7 +156,7 @@ def literal(rng: random.Random, name: str) -> str:
         case "truth":
             return rng.choice(["true", "false", "'true'", "1"])
         case "decimal":
-            return rng.choice([found, f"'{found}'"])
+            return rng.choice([f"{found}", f"'{found}'"])
         case "single" | "double":
             return str(found) if abs(found) < 1e6 else "1000000.25"
         case "at":

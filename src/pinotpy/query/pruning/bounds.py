@@ -65,3 +65,47 @@ class PartitionedColumn:
 def first_from(texts: list[bytes], value: bytes) -> int:
     """The number of the first text that is not below `value`."""
     return bisect_left(texts, value)
+
+
+def joined_bounds(first: Bounds, second: Bounds) -> Bounds:
+    """Of the segments of `first`, then those of `second`, which are few; of one type."""
+    low, high, texts = second.low, second.high, first.texts
+    first_low, first_high = first.low, first.high
+    if texts is not None and second.texts is not None:
+        added = [text for text in second.texts if texts[(at := bisect_left(texts, text)) : at + 1] != [text]]
+        places = [bisect_left(texts, text) for text in added]
+        first_low, first_high = (each + np.searchsorted(places, each, "right") for each in (first_low, first_high))
+        texts = _merged(texts, added, places)
+        # Numbers of the second's texts among all, and behind them what is above all; -1 stays.
+        numbers = np.array([*(bisect_left(texts, text) for text in second.texts), len(texts), -1], np.int64)
+        low, high = numbers[low], numbers[high]
+    return Bounds(
+        np.concatenate([first.known, second.known]),
+        np.concatenate([first_low, low]),
+        np.concatenate([first_high, high]),
+        np.concatenate([first.num_nulls, second.num_nulls]),
+        texts,
+    )
+
+
+def _merged(texts: list[bytes], added: list[bytes], places: list[int]) -> list[bytes]:
+    """`texts` with each of `added` before the text at its place; both ascend."""
+    merged, begin = [], 0
+    for text, place in zip(added, places, strict=True):
+        merged += texts[begin:place]
+        merged.append(text)
+        begin = place
+    return merged + texts[begin:] if added else texts
+
+
+def joined_partitions(first: PartitionedColumn, second: PartitionedColumn) -> PartitionedColumn:
+    """Of the segments of `first`, then those of `second`."""
+    schemes = dict.fromkeys([*first.schemes, *second.schemes])
+    places = {scheme: place for place, scheme in enumerate(schemes)}
+    moved = np.array([*(places[scheme] for scheme in second.schemes), -1], np.int64)
+    return PartitionedColumn(
+        tuple(schemes),
+        np.concatenate([first.scheme, moved[second.scheme]]),
+        np.concatenate([first.ids, second.ids]),
+        np.concatenate([first.starts, second.starts[1:] + first.starts[-1]]),
+    )

@@ -42,10 +42,11 @@ class PartitionIndex:
         self.schemes = partitions.schemes
         self.unknown: Int64Array = np.flatnonzero(partitions.scheme < 0)
         rows = np.repeat(np.arange(len(partitions.scheme)), np.diff(partitions.starts))
-        schemes = partitions.scheme[rows]
-        order = np.lexsort((rows, partitions.ids, schemes))
+        order = np.argsort(partitions.ids, kind="stable")
+        if len(self.schemes) > 1:
+            order = order[np.argsort(partitions.scheme[rows[order]], kind="stable")]
         self._rows, self._ids = rows[order], partitions.ids[order]
-        self._starts = np.searchsorted(schemes[order], np.arange(len(self.schemes) + 1))
+        self._starts = np.searchsorted(partitions.scheme[self._rows], np.arange(len(self.schemes) + 1))
 
     def of_scheme(self, scheme: int) -> Int64Array:
         """Rows of all segments of a scheme, some more than once."""

@@ -127,3 +127,29 @@ def test_a_narrow_filter_looks_at_few_segments(monkeypatch: pytest.MonkeyPatch) 
         rows = kept_rows(context_of(condition), table)
         assert (len(rows), sizes) == (found, [looked_at]), condition
         assert rows.tolist()[-1] == 2_000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_table_made_of_the_one_before_is_as_one_made_anew(seed: int) -> None:
+    rng = random.Random(10 + seed)
+    facts = {f"s{number}": random_facts(rng, number) for number in range(120)}
+    table = FactsTable(facts)
+    for step in range(60):
+        for condition in (random_condition(rng, 1), "city >= 'c0050'", "member = 7", "cost < 9"):
+            context = context_of(condition)
+            anew = FactsTable(facts)
+            expected = prune(context, anew).kept.tolist()
+            assert prune(context, table).kept.tolist() == expected, (seed, step, condition)
+            assert kept_rows(context, table).tolist() == np.flatnonzero(expected).tolist()
+        for _ in range(rng.choice([0, 1, 1, 2, 9, 40])):
+            match rng.randrange(4):
+                case 0:
+                    facts.pop(rng.choice(list(facts)))
+                case 1:
+                    facts[f"n{step}_{rng.random()}"] = random_facts(rng, rng.randrange(NUM_SEGMENTS))
+                case _:
+                    facts[rng.choice(list(facts))] = random_facts(rng, rng.randrange(NUM_SEGMENTS))
+        if rng.random() < 0.2:
+            facts = {name: facts[name] for name in rng.sample(list(facts), len(facts))}
+        table = FactsTable(facts, table)
+    assert len(table) == len(facts) and table.names == tuple(facts)
