@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from operator import is_
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +22,8 @@ from pinotpy.query.pruning.indexes import PartitionIndex, RangeIndex
 NEW_PART_MAX: Final = 8
 # Texts that arrays of earlier segments may keep, a segment: some bound none any more.
 TEXTS_MAX: Final = 4
+_NUM_DOCS: Final = attrgetter("num_docs")
+_SLICE: Final = 1_000
 # Between which all values of a fixed type are.
 _ENDS: Final[dict[StoredType, tuple[float, float]]] = {
     StoredType.INT: (-(1 << 31), (1 << 31) - 1),
@@ -72,7 +74,7 @@ class FactsTable(Facts):
     def __init__(self, facts: Mapping[str, SegmentFacts], previous: FactsTable | None = None) -> None:
         self.names = tuple(facts)
         self._facts: Sequence[SegmentFacts] = tuple(facts.values())
-        super().__init__(np.array([each.num_docs for each in self._facts], np.int64))
+        super().__init__(np.fromiter(map(_NUM_DOCS, self._facts), np.int64, len(self._facts)))
         self._range_indexes: dict[tuple[str, DataType], RangeIndex | None] = {}
         self._partition_indexes: dict[str, PartitionIndex | None] = {}
         if previous is not None:
@@ -144,9 +146,14 @@ def _sources(facts: Sequence[SegmentFacts], before: Sequence[SegmentFacts]) -> I
 
 
 def _num_alike(facts: Sequence[SegmentFacts], before: Sequence[SegmentFacts], length: int) -> int:
-    """At how many places from the first one on both have the same."""
-    alike = np.fromiter(map(is_, facts, before), np.bool_, length) if length else np.zeros(0, np.bool_)
-    return length if alike.all() else int(alike.argmin())
+    """At how many places from the first one on both are equal. Slices of the same objects are compared without a look
+    at what is in them.
+    """
+    for begin in range(0, length, _SLICE):
+        end = min(begin + _SLICE, length)
+        if facts[begin:end] != before[begin:end]:
+            return next(place for place in range(begin, end) if facts[place] != before[place])
+    return length
 
 
 class _Part(Facts):
