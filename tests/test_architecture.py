@@ -140,6 +140,7 @@ FLOORS = {
         "expression",
         "result",
         "compile",
+        "pruning",
         "filter",
         "plan",
         "project",
@@ -154,6 +155,7 @@ KNOWS_ONLY = {
     ("query", "result"): {"model", "expression"},  # brokers merge without kernels
     ("query", "compile"): {"model", "expression", "result"},
     ("query", "segments"): {"model", "runtime"},
+    ("query", "pruning"): {"model", "expression"},  # brokers prune without kernels
     ("segment", "archive"): {"directory"},
     ("segment", "index"): set(),
 }

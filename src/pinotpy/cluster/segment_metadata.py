@@ -48,8 +48,9 @@ class SegmentZkMetadata:
 
     `start_time_ms`/`end_time_ms` are inclusive bounds of the time column, `start_time_raw`/`end_time_raw` the same in
     the column's own unit or format. `crypter` names what encrypted the archive, "" if nothing did. `partition_metadata`
-    is Pinot's `{"columnPartitionMap": …}`. `inputs`: None, if the segment came without a list of its input files.
-    `extra` keeps unknown fields.
+    is Pinot's `{"columnPartitionMap": …}`. `column_ranges`: the text that `column_ranges.read_ranges` reads, "" if the
+    record has none; only who prunes by it reads it. `inputs`: None, if the segment came without a list of its input
+    files. `extra` keeps unknown fields.
     """
 
     segment_name: str
@@ -69,6 +70,7 @@ class SegmentZkMetadata:
     index_version: str = "v3"
     data_crc: int | None = None
     partition_metadata: dict[str, Any] | None = None
+    column_ranges: str = ""
     custom_map: dict[str, str] = field(default_factory=dict)
     inputs: InputsRecord | None = None
     extra: dict[str, str] = field(default_factory=dict)
@@ -104,6 +106,7 @@ class SegmentZkMetadata:
             "segment.time.unit": None if self.end_time_ms is None else "MILLISECONDS",
             "segment.inputs.sha256": None if self.inputs is None else self.inputs.sha256,
             "segment.inputs.count": None if self.inputs is None else self.inputs.num_files,
+            "segment.column.ranges": self.column_ranges or None,
             "segment.partition.metadata": None
             if self.partition_metadata is None
             else orjson.dumps(self.partition_metadata).decode(),
@@ -147,6 +150,7 @@ class SegmentZkMetadata:
             index_version=take("segment.index.version") or "v3",
             data_crc=_number(take("segment.data.crc")),
             partition_metadata=_document(partition_text),
+            column_ranges=take("segment.column.ranges"),
             custom_map=dict(record.map_fields.get("custom.map", {})),
             inputs=InputsRecord(inputs_sha256, num_inputs or 0, tuple(record.list_fields.get("segment.inputs", ())))
             if inputs_sha256

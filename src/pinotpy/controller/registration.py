@@ -139,6 +139,10 @@ def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredS
             refresh_time_ms=now_ms,
             creation_time_ms=segment.creation_time_ms,
             custom_map=segment.custom_map or old.custom_map,
+            # Of the same content: a push makes complete what an older release wrote, or somebody edited.
+            total_docs=segment.total_docs,
+            partition_metadata=segment.partition_metadata,
+            column_ranges=segment.column_ranges,
             inputs=segment.inputs or old.inputs,
         )
     else:

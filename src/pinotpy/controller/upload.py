@@ -16,6 +16,7 @@ from pathlib import Path
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.controller.column_ranges import ranges_of
 from pinotpy.controller.context import Controller
 from pinotpy.controller.lineage import segments_beside
 from pinotpy.controller.registration import check_conditions
@@ -196,6 +197,7 @@ def segment_record(
         start_time_raw=time_range.start_raw if time_range else "",
         end_time_raw=time_range.end_raw if time_range else "",
         partition_metadata={"columnPartitionMap": partitions} if partitions else None,
+        column_ranges=ranges_of(metadata).to_text(),
         custom_map=custom_map or {},
         inputs=inputs_record(inputs) if inputs is not None else None,
     )

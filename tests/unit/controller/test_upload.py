@@ -9,10 +9,13 @@ import io
 import tarfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from controller_harness import Harness
+
+from pinotpy.cluster.column_ranges import read_ranges
 
 Builder = Callable[..., Path]
 
@@ -86,6 +89,34 @@ def test_the_same_content_again_changes_times_only_and_sends_nothing(harness: Ha
     assert "segment.refresh.time" not in before
     assert {key for key in after if after[key] != before.get(key)} == {"segment.refresh.time"}
     assert harness.messages("Server_localhost_8098") == []
+
+
+def test_what_pruning_goes_by_is_in_the_record_and_a_push_of_the_same_content_completes_it(
+    harness: Harness, segment: Builder
+) -> None:
+    harness.add_parts()
+    archive = segment()
+    assert harness.upload(archive, tableName="parts").status_code == 200
+    stored = harness.controller.catalog.segment("parts_OFFLINE", "parts_0")
+    assert stored is not None
+    said = read_ranges(stored.segment.column_ranges)
+    assert (said.crc, said.num_docs) == (stored.segment.crc, 3)
+    assert (said.columns["day"].low, said.columns["day"].high) == (18_000, 18_002)
+    # As an older release wrote it, and as somebody edited it.
+    for text in ("", said.to_text().replace("18002", "18001")):
+        stored = harness.controller.catalog.segment("parts_OFFLINE", "parts_0")
+        assert stored is not None
+        poorer = replace(stored.segment, column_ranges=text, partition_metadata={"columnPartitionMap": {"x": 1}})
+        harness.controller.catalog.replace_segment(poorer, stored.version)
+        assert harness.upload(archive, tableName="parts").status_code == 200
+        record = harness.http.get("/segments/parts/parts_0/metadata").json()
+        assert read_ranges(record["segment.column.ranges"]) == said
+        assert "segment.partition.metadata" not in record
+    assert harness.upload(segment(amounts=(7, 8)), tableName="parts").status_code == 200
+    stored = harness.controller.catalog.segment("parts_OFFLINE", "parts_0")
+    assert stored is not None
+    said = read_ranges(stored.segment.column_ranges)
+    assert (said.crc, said.num_docs) == (stored.segment.crc, 2)
 
 
 def test_new_content_replaces_the_old_and_tells_servers_and_brokers(harness: Harness, segment: Builder) -> None:

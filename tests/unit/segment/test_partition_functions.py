@@ -4,6 +4,7 @@ murmur2 (org.apache.kafka.common.utils.UtilsTest), Java's documented hash codes;
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,35 @@ KAFKA_VECTORS = {
 def test_murmur2_agrees_with_kafka(data: bytes) -> None:
     assert murmur2(data) == KAFKA_VECTORS[data] & 0xFFFFFFFF
     assert partition_of("Murmur", 10, data.decode()) == (KAFKA_VECTORS[data] & 0x7FFFFFFF) % 10
+
+
+# Of Pinot's PartitionFunctionTest: ten texts of seven bytes each by java.util.Random(100); Kafka's Utils.murmur2 of the
+# bytes, and into which of 5 partitions Kafka's default partitioner and its ByteArrayPartitioner put the texts.
+KAFKA_HASHES = (
+    -1044832774, -594851693, 1441878663, 1766739604, 1034724141, -296671913, 443511156, 1483601453, 1819695080,
+    -931669296,
+)  # fmt: skip
+KAFKA_PARTITIONS = {"Murmur": (1, 4, 4, 1, 1, 2, 0, 4, 2, 3), "ByteArray": (1, 3, 2, 0, 0, 4, 4, 1, 2, 4)}
+
+
+def java_random_bytes(seed: int, length: int) -> Iterator[bytes]:
+    """What java.util.Random.nextBytes fills arrays of that length with, by its specification."""
+    state = (seed ^ 0x5DEECE66D) & (1 << 48) - 1
+    while True:
+        data = b""
+        while len(data) < length:
+            state = (state * 0x5DEECE66D + 0xB) & (1 << 48) - 1
+            data += (state >> 16).to_bytes(4, "little")
+        yield data[:length]
+
+
+def test_the_hashes_and_partitions_that_pinot_publishes() -> None:
+    sample = java_random_bytes(100, 7)
+    values = [next(sample) for _ in KAFKA_HASHES]
+    assert [murmur2(value) for value in values] == [expected & 0xFFFFFFFF for expected in KAFKA_HASHES]
+    for function, expected in KAFKA_PARTITIONS.items():
+        texts = [partition_text(value, DataType.STRING) or "" for value in values]
+        assert tuple(partition_of(function, 5, text) for text in texts) == expected
 
 
 def test_hash_codes_agree_with_java() -> None:

@@ -28,8 +28,8 @@ def run(
     segment_dir: Annotated[Path | None, typer.Option("--segment-dir", help="download folder")] = None,
 ) -> None:
     from pinotpy.kernels.cache_loading import load_without_compiler
-    from pinotpy.service.lean_imports import keep_imports_lean
     from pinotpy.kernels.packed_bitcode import keep_bitcode_packed
+    from pinotpy.service.lean_imports import keep_imports_lean
 
     keep_imports_lean()
     load_without_compiler()

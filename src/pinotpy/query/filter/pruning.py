@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -22,10 +21,10 @@ from pinotpy.kernels.codec.bloom import exclude
 from pinotpy.kernels.filter.predicate_table import PLACE_OUTSIDE, range_places
 from pinotpy.kernels.runtime.abi import M_BLOOM
 from pinotpy.query.filter.normal_form import AllOf, Node
-from pinotpy.query.model.predicate import FixedMembers, FixedRange, Test, TypedPredicate, VarMembers, VarRange
+from pinotpy.query.model.predicate import FixedRange, Stored, Test, TypedPredicate, VarRange, wanted_values
 from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import ColumnRanges, Partitionings, SegmentSet
-from pinotpy.segment.index.bloom import Stored, stored_hashes
+from pinotpy.segment.index.bloom import stored_hashes
 from pinotpy.segment.partition import partition_of, partition_text
 
 # Rules by which a segment is pruned; the statistics count them apart.
@@ -34,9 +33,6 @@ BY_MIN_MAX: Final = 1
 BY_BLOOM: Final = 2
 BY_PARTITION: Final = 3
 
-# More values than this are looked up in the columns themselves: some segment's filter would let one of them pass
-# anyway.
-_VALUES_MAX: Final = 256
 # Of fewer segments nothing is gained by leaving some out before conditions are bound.
 SEGMENTS_MIN: Final = 32
 
@@ -148,23 +144,6 @@ def excluded_by(test: Test, name: str, metas: ColumnMetas) -> NDArray[np.int8]:
     if partitionings is not None:
         rules[_outside_partitions(values, metas.column(name).data_type, partitionings)] = BY_PARTITION
     return rules
-
-
-def wanted_values(test: Test) -> list[Stored] | None:
-    """The stored values of = and IN; None for other tests and for long lists."""
-    match test:
-        case FixedRange(low, high):
-            return [low] if low == high else None
-        case VarRange(low, end):
-            return [low] if end == low + b"\0" else None
-        case FixedMembers(values):
-            return values.tolist() if len(values) <= _VALUES_MAX else None
-        case VarMembers(data, offsets):
-            if len(offsets) - 1 > _VALUES_MAX:
-                return None
-            blob, ends = data.tobytes(), offsets.tolist()
-            return [blob[first:end] for first, end in pairwise(ends)]
-    return None
 
 
 def _outside_partitions(values: list[Stored], data_type: DataType, partitionings: Partitionings) -> NDArray[np.bool_]:

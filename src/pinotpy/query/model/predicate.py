@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Final, Union
 
 import numpy as np
@@ -95,6 +96,7 @@ class Nothing:
     """No value passes: the literal is outside what the type can hold."""
 
 
+Stored = int | float | bytes
 Test = Union[FixedRange, VarRange, FixedMembers, VarMembers, TextTest, TextSearch, JsonSearch, NullTest, Nothing]
 
 
@@ -116,6 +118,31 @@ class TypedPredicate:
     def inverse(self) -> TypedPredicate:
         """True where this predicate is false and the value is not null."""
         return replace(self, negated=not self.negated, prunes=False)
+
+
+# More values than this are looked up in the columns themselves: what a segment is known by would let one of them pass
+# anyway.
+_VALUES_MAX: Final = 256
+
+
+def values_of_members(test: VarMembers) -> list[bytes]:
+    """The byte strings, ascending."""
+    blob, ends = test.data.tobytes(), test.offsets.tolist()
+    return [blob[first:end] for first, end in pairwise(ends)]
+
+
+def wanted_values(test: Test) -> list[Stored] | None:
+    """The stored values of = and IN; None for other tests and for long lists."""
+    match test:
+        case FixedRange(low, high):
+            return [low] if low == high else None
+        case VarRange(low, end):
+            return [low] if end == low + b"\0" else None
+        case FixedMembers(values):
+            return values.tolist() if len(values) <= _VALUES_MAX else None
+        case VarMembers(offsets=offsets):
+            return [*values_of_members(test)] if len(offsets) - 1 <= _VALUES_MAX else None
+    return None
 
 
 _NEGATIVE: Final = {

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from pinotpy.kernels.cache_loading import load_without_compiler
+from pinotpy.kernels.packed_bitcode import keep_bitcode_packed
 from pinotpy.server.realtime.workers import build_process, reader_process
 from pinotpy.server.realtime.workers.channel import Channel, ChannelLog, send_json
 from pinotpy.service.lean_imports import keep_imports_lean
-from pinotpy.kernels.packed_bitcode import keep_bitcode_packed
 
 log = logging.getLogger(__name__)
 
