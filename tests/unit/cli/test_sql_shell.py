@@ -5,12 +5,14 @@ and standard input. Asked is a real broker over segments on disk; tables and col
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import csv
 import io
 import json
 import os
-import signal
+import pty
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -47,6 +49,23 @@ from pinotpy.service.ports import free_port
 from pinotpy.service.routes import IN_HANDLER, Action, FastRequest, Routes
 
 Type = Callable[..., None]
+
+
+# `pinotpy sql` at the terminal that the first argument names: it controls whoever leads a session and opens one.
+AT_A_TERMINAL = """
+import os, sys
+terminal = os.open(sys.argv[1], os.O_RDWR)
+for number in range(3):
+    os.dup2(terminal, number)
+from pinotpy.cli.main import main
+main(["sql", *sys.argv[2:]])
+"""
+
+
+def _read_terminal(terminal: int, shown: bytearray) -> None:
+    with contextlib.suppress(OSError):  # nobody has it open any more
+        while True:
+            shown += os.read(terminal, 4096)
 
 
 def served(routes: Routes) -> HttpServer:
@@ -287,8 +306,10 @@ def test_a_key_of_interruption_discards_what_is_typed(
     assert "whole" in out and "half" not in out and "error" not in err
 
 
-def test_an_interrupted_query_is_cancelled_at_the_broker(at_prompt: Type, capsys: pytest.CaptureFixture[str]) -> None:
-    """The real HTTP kit of a broker, with a query that never ends by itself."""
+def test_an_interrupted_query_is_cancelled_at_the_broker(tmp_path: Path, eventually: Any) -> None:
+    """A process at a terminal of its own, whose key of interruption is pressed, and the real HTTP kit of a broker with
+    a query that never ends by itself.
+    """
     began, cancelled = threading.Event(), threading.Event()
     routes = Routes("Query")
 
@@ -303,25 +324,41 @@ def test_an_interrupted_query_is_cancelled_at_the_broker(at_prompt: Type, capsys
         return b""
 
     broker = served(routes)
+    terminal, other_side = pty.openpty()
+    command = [sys.executable, "-c", AT_A_TERMINAL, os.ttyname(other_side), "--broker-url", broker.url]
+    environment = {**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "XDG_STATE_HOME": str(tmp_path)}
+    process = subprocess.Popen(
+        [*command, "--controller-url", broker.url, "--timeout-s", "600"], env=environment, start_new_session=True
+    )
+    shown = bytearray()
 
-    def interrupt() -> None:
-        assert began.wait(120)
-        os.kill(os.getpid(), signal.SIGINT)
-        # Python drops an interrupt that comes within a finalizer: whoever sees no effect presses again.
-        while not cancelled.wait(15):
-            os.kill(os.getpid(), signal.SIGINT)
+    def shows(text: bytes, after: bytes = b"helps") -> None:
+        eventually(lambda: text in shown.rpartition(after)[2], timeout_s=300, what=f"{text!r} at the terminal")
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
+    reader = threading.Thread(target=_read_terminal, args=(terminal, shown), daemon=True)
     try:
-        at_prompt(session_with(broker.url, broker.url), "SELECT SLOW;\r\\format\r\\q\r")
-        assert cancelled.wait(120)
+        reader.start()
+        shows(b"sql>")
+        os.write(terminal, b"SELECT SLOW;\r")
+        assert began.wait(300), shown
+        for _ in range(20):
+            os.write(terminal, b"\x03")
+            # Python drops an interrupt that comes within a finalizer: whoever sees no effect presses again.
+            if cancelled.wait(15):
+                break
+        shows(b"cancelled: the connection is closed")
+        shows(b"sql>", after=b"cancelled: ")
+        os.write(terminal, b"\\format\r")
+        shows(b"the format is table")
+        os.write(terminal, b"\\q\r")
+        assert process.wait(300) == 0, shown
     finally:
-        thread.join(120)
+        process.kill()
+        process.wait()
+        os.close(other_side)
+        reader.join(60)
+        os.close(terminal)
         broker.stop(5)
-    err = capsys.readouterr().err
-    assert "cancelled: the connection is closed" in err
-    assert "the format is table" in err, "the prompt goes on"
 
 
 def test_a_long_answer_goes_through_the_pager(

@@ -39,7 +39,7 @@ print(json.dumps([hits, *before, value, doubled_twice(3), loaded.library._shared
 
 
 def run(folder: Path, program: str) -> Any:
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    environment = {**os.environ, "PINOTPY_KERNEL_CACHE": str(folder / "cache")}
     environment["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=300
@@ -50,5 +50,5 @@ def run(folder: Path, program: str) -> Any:
 
 def test_a_kernel_with_packed_bitcode_runs_and_is_linked(tmp_path: Path) -> None:
     (tmp_path / "function.py").write_text(FUNCTION)
-    run(tmp_path, "import function")
+    run(tmp_path, "import pinotpy.kernels, function")
     assert run(tmp_path, PROGRAM) == [1, True, True, 42, 12, True]
