@@ -22,6 +22,7 @@ from typing import Final
 from pinotpy.kernels.compile_processes import IDLE
 from pinotpy.kernels.demand import locked
 from pinotpy.kernels.kernel_names import Kernel, code_of, kernel_of
+from pinotpy.kernels.linked_functions import link_functions_without_cache
 
 _NICENESS: Final = 19
 
@@ -32,6 +33,7 @@ def main(arguments: list[str]) -> None:
     is_idle = IDLE in arguments
     if is_idle:
         yield_to_others()
+    link_functions_without_cache()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # nothing else is written there
     waiting = SimpleQueue[str]()
