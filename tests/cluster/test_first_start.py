@@ -65,11 +65,13 @@ def nobody_compiles_the_others(folder: Path) -> Iterator[None]:
 def test_a_query_waits_for_its_own_kernel_and_says_so(folder: Path, tmp_path: Path) -> None:
     cluster = None
     others, one = ExitStack(), ExitStack()
+    settings = tmp_path / "broker.properties"
+    settings.write_text(f"pinot.broker.timeoutMs={int(PATIENCE_S * 1000)}\n")
     try:
         with ThreadPoolExecutor(1) as asking, others, one:
             others.enter_context(nobody_compiles_the_others(folder))
             one.enter_context(locked(folder / ".compiling", KERNEL))
-            cluster = LiveCluster(tmp_path, num_servers=1)
+            cluster = LiveCluster(tmp_path, num_servers=1, broker_options=("--config-file", str(settings)))
             cluster.add_table(SCHEMA, CONFIG, [[pa.RecordBatch.from_pydict({"fare": pa.array(FARES, pa.int64())})]])
             server = cluster.processes.daemons["server-0"].ready["url"]
 
@@ -82,8 +84,7 @@ def test_a_query_waits_for_its_own_kernel_and_says_so(folder: Path, tmp_path: Pa
 
             wait_until(is_told, PATIENCE_S, "a query whose time is up names its kernel")
             before = _waits(server)
-            patient = f"SET timeoutMs={int(PATIENCE_S * 1000)}; {TEXT}"
-            waiting = asking.submit(cluster.query, patient, "sql")
+            waiting = asking.submit(cluster.query, TEXT, "sql", timeout_s=PATIENCE_S)
             wait_until(lambda: _waits(server) > before, PATIENCE_S, "the second query waits for its kernel")
             # Others are answered meanwhile, and say nothing of it.
             quick = cluster.query("SELECT COUNT(*), SUM(fare) FROM rides", "sql")
