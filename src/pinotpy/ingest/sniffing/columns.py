@@ -117,7 +117,11 @@ def column_guess(
     nulls = found.nulls_of_text if guess.data_type is DataType.STRING else found.nulls
     nulls = tuple(dict.fromkeys((*nulls, *wishes.null_texts)))
     value = expressions.without_nulls(own, nulls)
-    expression = _expression(guess, value, is_padded=found.is_padded)
+    if guess.decimal_comma is not None:
+        number = expressions.plain_number(own, decimal_comma=guess.decimal_comma)
+        expression: str | None = expressions.without_nulls(own, nulls, number)
+    else:
+        expression = _expression(guess, value, is_padded=found.is_padded)
     if expression is None and nulls:
         expression = value
     if guess.data_type in (DataType.INT, DataType.LONG) and wished is None and guess.decimal_comma is None:
@@ -182,8 +186,6 @@ def _expression(guess: TextGuess, value: str, *, is_padded: bool) -> str | None:
     """What makes the values of the texts; None: the cast of the column's type reads them."""
     if guess.truths is not None:
         return expressions.truth(value, *guess.truths)
-    if guess.decimal_comma is not None:
-        return expressions.plain_number(value, decimal_comma=guess.decimal_comma)
     if guess.pattern is not None:
         trimmed = f"trim({value})" if is_padded else value
         return expressions.instant(trimmed, guess.pattern, guess.padded_from, guess.padding)

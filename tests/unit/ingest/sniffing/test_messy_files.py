@@ -55,6 +55,18 @@ def test_an_open_decimal_sign_is_told_with_its_flag(tmp_path: Path) -> None:
     assert [row["b"] for row in other.rows] == [1234, 5678]
 
 
+@pytest.mark.parametrize(
+    ("usual", "late"), [("1,5", "12.5"), ("1.234,5", "12.5"), ("1.234,5", "1.2345"), ('"1,234.5"', '"12,5"')]
+)
+def test_a_late_number_with_the_other_sign_is_never_read_as_a_larger_one(tmp_path: Path, usual: str, late: str) -> None:
+    file = built(tmp_path, "a;b\n" + f"1;{usual}\n" * 20_500 + f"2;{late}\n")
+    assert file.types["b"] == "STRING"
+    assert file.rows[-1]["b"] == late.strip('"')
+    assert any("row 20,501" in line for line in file.reading.lines)
+    with pytest.raises(DataError, match="row 20,501: column 'b': '.*' is no number"):
+        built(tmp_path, "a;b\n" + f"1;{usual}\n" * 20_500 + f"2;{late}\n", "wished.csv", types={"b": "DOUBLE"})
+
+
 @pytest.mark.parametrize("separator", ["-", "/", "."])
 @pytest.mark.parametrize("order", ["ymd", "dmy", "mdy"])
 def test_dates_in_nine_orders(tmp_path: Path, separator: str, order: str) -> None:
