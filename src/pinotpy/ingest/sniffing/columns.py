@@ -104,7 +104,10 @@ def column_guess(
                 expression = f"CAST({own} AS LONG) * 1000" if factor == 1000 else plain
                 return ColumnGuess(name, field.source, DataType.TIMESTAMP, True, expression, 0.8, f"{unit} since 1970",
                                    f"--type {name}=LONG", time_range_ms=range_ms)  # fmt: skip
-        confidence = 0.0 if len(field.values) == field.values.null_count else 1.0
+        is_told = field.is_declared and not pa.types.is_null(field.values.type)
+        confidence = 1.0 if is_told or len(field.values) > field.values.null_count else 0.0
+        if data_type is DataType.STRING and single_value:
+            flag = f"--type {name}=LONG"
         why = "no value in the sample" if not confidence and wished is None else why
         return ColumnGuess(name, field.source, data_type, single_value, plain, 1.0 if wished else confidence, why, flag,
                            wished is not None, time_range_ms=range_ms)  # fmt: skip
