@@ -82,6 +82,10 @@ def test_a_missing_option_is_wrong_usage_and_named(name: str, pinotpy: Any) -> N
 def test_an_unknown_command_and_a_bad_number_are_wrong_usage(pinotpy: Any) -> None:
     assert pinotpy("no-such-command").status == 2
     assert pinotpy("start-broker", "--broker-port", "many").status == 2
+    for option in ("--zk-port", "--controller-port", "--broker-port"):
+        for command in ("up", "quickstart"):
+            ended = pinotpy(command, option, "70000")
+            assert ended.status == 2 and "70000 is not in the range" in ended.err, ended.err
     assert (
         pinotpy(
             "create-segment", "--data-dir", "d", "--schema-file", "s", "--out-dir", "o", "--reject-share", "1.5"
