@@ -74,7 +74,7 @@ def local_files(files: Sequence[str], work_dir: Path) -> list[InputFile]:
     Raises:
         NotFoundError, UserError: there is none, or a folder is named.
     """
-    found = []
+    found: list[InputFile] = []
     for number, uri in enumerate(files):
         if scheme_of(uri) in LOCAL_SCHEMES:
             path = local_path(uri)
@@ -82,11 +82,12 @@ def local_files(files: Sequence[str], work_dir: Path) -> list[InputFile]:
                 raise UserError(f"'{uri}' is a folder, expected files, such as {uri.rstrip('/')}/*.csv")
             if not path.exists():
                 raise NotFoundError(f"no file '{uri}'", file=uri)
+            found.append(InputFile(path))
         else:
             path = work_dir / f"input-{number}" / file_name(uri)
             path.parent.mkdir(parents=True)
             file_system_for(uri).fetch(uri, path)
-        found.append(InputFile(path))
+            found.append(InputFile(path, shown=uri))
     return found
 
 

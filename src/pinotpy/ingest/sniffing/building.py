@@ -200,7 +200,8 @@ def _told(before: Lessons, after: Lessons, sniffed: Sniffed) -> list[str]:
         if fresh:
             lines.append(
                 f"column '{name}': row {fresh[0].row:,} has {fresh[0].text[:40]!r}, which is no {types[name]}; guessed "
-                f"again (--type {name}={types[name]} keeps the type and rejects such rows)"
+                f"again (--null-text {fresh[0].text[:40]!r} reads it as no value, --type {name}={types[name]} keeps the "
+                "type and rejects such rows)"
             )
     if after.encoding != before.encoding:
         lines.append(f"the text is not UTF-8 further down: read as {after.encoding} (--encoding)")

@@ -16,7 +16,7 @@ from pinotpy.errors import UserError
 from pinotpy.ingest.sniffing import expressions
 from pinotpy.ingest.sniffing.fields import Field
 from pinotpy.ingest.sniffing.guess import NULL_TEXTS, NULL_TEXTS_OF_TEXT, ColumnGuess, LateValue, Wishes
-from pinotpy.ingest.sniffing.texts import Marks, TextGuess, guess_text
+from pinotpy.ingest.sniffing.texts import FINER_THAN_MILLIS, Marks, TextGuess, guess_text
 from pinotpy.ingest.time_values import millis_from_temporal
 
 _TIME_NAME: Final = re.compile(
@@ -122,7 +122,7 @@ def column_guess(
     value = expressions.without_nulls(own, nulls)
     if guess.decimal_comma is not None:
         number = expressions.plain_number(own, decimal_comma=guess.decimal_comma)
-        expression: str | None = expressions.without_nulls(own, nulls, number)
+        expression = expressions.without_nulls(own, nulls, number)
     else:
         expression = _expression(guess, value, is_padded=found.is_padded)
     if expression is None and nulls:
@@ -224,10 +224,18 @@ def _of_arrow(values: pa.Array, *, is_declared: bool) -> tuple[DataType, bool, s
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         extremes = pc.min_max(millis_from_temporal(values)).as_py()
         known = (extremes["min"], extremes["max"]) if extremes["min"] is not None else None
-        return DataType.TIMESTAMP, True, "", known
+        return DataType.TIMESTAMP, True, FINER_THAN_MILLIS if _is_finer_than_millis(values) else "", known
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return DataType.BYTES, True, "", None
     return DataType.STRING, True, "", None
+
+
+def _is_finer_than_millis(values: pa.Array) -> bool:
+    if not pa.types.is_timestamp(values.type) or values.type.unit not in ("us", "ns"):
+        return False
+    units = values.cast(pa.int64())
+    per_milli = 1000 if values.type.unit == "us" else 1_000_000
+    return bool(pc.any(pc.not_equal(pc.multiply(pc.divide(units, per_milli), per_milli), units)).as_py())
 
 
 def _epoch(name: str, numbers: pa.Array) -> tuple[int, tuple[int, int]] | None:

@@ -38,6 +38,7 @@ _BY_WORD: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     "si/no": (frozenset({"si", "sí", "sì"}), frozenset({"no"})),
 }
 _CELLS_OF_JSON: Final = 1000
+FINER_THAN_MILLIS: Final = "finer than milliseconds: cut to them"
 _TOO_LONG: Final = "whole numbers of more than 64 bits, of which BIG_DECIMAL has every digit"
 
 
@@ -188,6 +189,8 @@ def _date(values: pa.Array, marks: Marks) -> TextGuess | None:
     shown = found.pattern or "ISO 8601"
     known = ", taken as the other columns are" if marks.is_order_known else ""
     why = f"{shown}; {' and '.join(found.orders[1:])} would fit as well{known}" if is_open else shown
+    if _any(values, r":\d{2}[.,]\d{3}\d*[1-9]"):
+        why = f"{why}; {FINER_THAN_MILLIS}"
     return TextGuess(
         DataType.TIMESTAMP,
         1.0 if not is_open else 0.8 if marks.is_order_known else 0.5,

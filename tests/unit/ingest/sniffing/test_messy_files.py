@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sniffed_files import built
 
@@ -101,6 +102,18 @@ def test_points_before_three_digits_are_open_where_fields_have_no_commas_between
 def test_what_is_no_table_is_said_to_be_none(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises((UserError, DataError), match=message):
         built(tmp_path, content)
+
+
+def test_times_finer_than_milliseconds_are_told(tmp_path: Path) -> None:
+    file = built(tmp_path, "at,n\n2025-01-01 00:00:00.123456,1\n2025-01-01 00:00:01,2\n")
+    assert file.reading.sniffed.columns[0].why == "ISO 8601; finer than milliseconds: cut to them"
+    file = built(tmp_path, "at,n\n2025-01-01 00:00:00.123000,1\n2025-01-01 00:00:01,2\n", "exact.csv")
+    assert file.reading.sniffed.columns[0].why == "ISO 8601"
+    for unit, ticks, why in (("ns", 1_000_001, "finer than milliseconds: cut to them"), ("us", 2_000, "")):
+        path = tmp_path / f"{unit}.parquet"
+        pq.write_table(pa.table({"at": pa.array([None, ticks], pa.timestamp(unit))}), path)
+        file = built(tmp_path, path.read_bytes(), f"copy-{unit}.parquet")
+        assert file.reading.sniffed.columns[0].why == why
 
 
 def test_bad_rows_are_told_with_a_share_that_would_leave_them_out(tmp_path: Path) -> None:
