@@ -198,10 +198,10 @@ def _told(before: Lessons, after: Lessons, sniffed: Sniffed) -> list[str]:
     for name, values in after.late.items():
         fresh = values[len(before.late.get(name, ())) :]
         if fresh:
+            text, kept = fresh[0].text[:40], types[name]
             lines.append(
-                f"column '{name}': row {fresh[0].row:,} has {fresh[0].text[:40]!r}, which is no {types[name]}; guessed "
-                f"again (--null-text {fresh[0].text[:40]!r} reads it as no value, --type {name}={types[name]} keeps the "
-                "type and rejects such rows)"
+                f"column '{name}': row {fresh[0].row:,} has {text!r}, which is no {kept}; guessed again (--null-text "
+                f"{text!r} reads it as no value, --type {name}={kept} keeps the type and rejects such rows)"
             )
     if after.encoding != before.encoding:
         lines.append(f"the text is not UTF-8 further down: read as {after.encoding} (--encoding)")
