@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,24 @@ class Loader:
         return rows
 
 
+def _two_loads_at_once_make_one_table(loader: Loader, folder: Path) -> None:
+    files = []
+    for number in range(2):
+        file = folder / f"half-{number}.csv"
+        file.write_text(f"id,name\n{number},a\n{number + 10},b\n")
+        files.append(str(file))
+    with ThreadPoolExecutor(2) as threads:
+        both = list(threads.map(lambda file: loader.load(file, "--table", "halves"), files))
+    assert sorted(one["created"] for one in both) == [False, True]
+    assert loader.rows("SELECT id FROM halves ORDER BY id") == [[0], [1], [10], [11]]
+
+
 def test_files_become_tables_that_answer(tmp_path: Path) -> None:
     cluster = LiveCluster(tmp_path / "cluster", num_servers=1)
     try:
         loader = Loader(cluster)
         _a_csv_is_loaded_and_loaded_again(loader, tmp_path)
+        _two_loads_at_once_make_one_table(loader, tmp_path)
         _a_wrong_guess_is_mended_by_the_flag_that_is_named(loader, tmp_path)
         _json_lines_and_parquet_equal_what_duckdb_reads(loader, tmp_path)
         _a_packed_file_of_a_web_server_is_one_of_several(loader, tmp_path)

@@ -41,7 +41,7 @@ def null_warnings(context: QueryContext, partials: Iterable[tuple[str, PartialRe
         remedy = f"set {OPTION}=true, and they are nulls"
     else:
         remedy = "nulls are nulls in SQL, at /query/sql"
-    return [f"stored nulls count as their column's default value, of the rows read up to {shown}{more}; {remedy}"]
+    return [f"stored nulls count as their column's default value: up to {shown}{more} among the rows read; {remedy}"]
 
 
 def kernel_warnings(partials: Iterable[tuple[str, PartialResult]]) -> list[str]:

@@ -20,6 +20,7 @@ from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.constants import compile_without_table
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.model.unknown_function import is_told
 
 TEXT_CHARACTERS_MAX: Final = 8 << 10
 CONSTANTS_BYTES_MAX: Final = 64 << 10
@@ -49,6 +50,8 @@ def other_dialect_hint(
         error: why `text` was refused, before any server was asked.
         schema: of the table that the text names; None if that was not looked up.
     """
+    if dialect is Dialect.SQL and is_told(error):
+        return ""  # PQL drops calls that it does not know beside aggregations: another answer than was asked for
     is_about_text = isinstance(error, ParseError | InvalidQueryError | QueryExecutionError)
     if not is_about_text or isinstance(error, ConstantsBudgetError) or len(text) > TEXT_CHARACTERS_MAX:
         return ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pinotpy.client.controller import ControllerClient
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.errors import NotFoundError, PinotError, RemoteError, UserError
+from pinotpy.errors import AlreadyExistsError, NotFoundError, PinotError, RemoteError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, local_path, scheme_of
 from pinotpy.ingest.readers.spec import InputFile
@@ -74,7 +74,7 @@ def local_files(files: Sequence[str], work_dir: Path) -> list[InputFile]:
     Raises:
         NotFoundError, UserError: there is none, or a folder is named.
     """
-    found = []
+    found: list[InputFile] = []
     for number, uri in enumerate(files):
         if scheme_of(uri) in LOCAL_SCHEMES:
             path = local_path(uri)
@@ -82,11 +82,12 @@ def local_files(files: Sequence[str], work_dir: Path) -> list[InputFile]:
                 raise UserError(f"'{uri}' is a folder, expected files, such as {uri.rstrip('/')}/*.csv")
             if not path.exists():
                 raise NotFoundError(f"no file '{uri}'", file=uri)
+            found.append(InputFile(path))
         else:
             path = work_dir / f"input-{number}" / file_name(uri)
             path.parent.mkdir(parents=True)
             file_system_for(uri).fetch(uri, path)
-        found.append(InputFile(path))
+            found.append(InputFile(path, shown=uri))
     return found
 
 
@@ -136,12 +137,15 @@ def load(
     """Create the table where there is none, upload, wait, and ask the first query.
 
     Raises:
+        AlreadyExistsError: somebody else made the table since `existing` was looked up; nothing was uploaded.
         PinotError: the controller refuses something, or the rows are not served within `timeout_s`.
     """
     table = request.table
     began = time.perf_counter()
     unread: set[str] = set()
     if existing is None:
+        if table in client.tables():
+            raise AlreadyExistsError(f"table '{table}' was made meanwhile")
         unread |= set(client.add_schema(readings[0].schema.to_json_dict()).get("unrecognizedProperties") or ())
         unread |= set(client.add_table(readings[0].table_config.to_json_dict()).get("unrecognizedProperties") or ())
     before = {name for names in client.segments(table).values() for name in names} if existing is not None else set()
@@ -165,6 +169,42 @@ def load(
     known = tuple(sorted(before & set(names)))
     took_ms = {"push": _ms(uploaded - began), "queryable": _ms(time.perf_counter() - uploaded)}
     return Loaded(readings, existing is None, known, query, answer, tuple(sorted(unread)), took_ms)
+
+
+def build_and_load(
+    client: ControllerClient,
+    request: LoadRequest,
+    access: Access,
+    work_dir: Path,
+    *,
+    broker_url: str | None,
+    timeout_s: float,
+    tell: Tell,
+) -> Loaded:
+    """Look the table up, `build` and `load`. Of two loads that make a table at the same time, one adds to what the
+    other one made.
+    """
+    existing = existing_table(client, request.table)
+    for number in range(2):
+        folder = work_dir / f"try-{number}"
+        folder.mkdir()
+        readings = build(request, folder, existing, tell)
+        try:
+            return load(
+                client,
+                request,
+                access,
+                existing=existing,
+                readings=readings,
+                broker_url=broker_url,
+                timeout_s=timeout_s,
+                tell=tell,
+            )
+        except AlreadyExistsError:
+            if existing is not None or number:
+                raise
+            existing = existing_table(client, request.table)
+    raise AssertionError("the second try returns or raises")
 
 
 def _ms(seconds: float) -> int:

@@ -24,7 +24,10 @@ NOT_THERE: Final = {
         "window functions are not there: GROUP BY gives one row a group; FIRSTWITHTIME, LASTWITHTIME, EXPR_MIN and "
         "EXPR_MAX give the row of a group that is first, last, least or greatest"
     ),
-    "within group": "WITHIN GROUP is not there: LISTAGG(x, ',') lists values in the order of segments and docs",
+    "within group": (
+        "WITHIN GROUP is not there: for PERCENTILE_CONT(0.5) write PERCENTILE(x, 50); LISTAGG(x, ',') lists values in "
+        "the order of segments and docs"
+    ),
     "order in call": "ORDER BY inside an aggregation is not there: order the rows of the answer",
     "sets of groups": "CUBE, ROLLUP and GROUPING SETS are not there: ask one query for each set of columns",
     "row values": "rows of several values are not compared: compare their parts with AND",

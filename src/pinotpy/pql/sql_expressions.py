@@ -68,7 +68,10 @@ class SqlExpressionParser(ExpressionParser):
 
     def _reserved(self, token: Token) -> ParseError:
         cursor = self.cursor
-        if cursor.word in ("SELECT", "EXISTS", "WITH"):
+        ahead = cursor.ahead()
+        # `SELECT select, order FROM t` names a column, a query goes on with what it selects.
+        is_name = ahead.kind == SYMBOL and ahead.value in (",", ")", "=", "<", ">", "<=", ">=", "<>", "!=", ".")
+        if cursor.word in ("SELECT", "EXISTS", "WITH") and not is_name:
             return cursor.error(NOT_THERE["subquery"])
         if cursor.word == "INTERVAL":
             return cursor.error("expected a value, found INTERVAL; write dateAdd('DAY', 1, column)")

@@ -33,7 +33,9 @@ def read_type(cursor: Cursor, after: str) -> Literal:
     type_name = token.value.upper()
     if type_name in ("DATE", "TIME"):
         raise cursor.error(
-            f"expected a type that columns have after {after}, found {type_name}; TIMESTAMP is one", token
+            f"expected a type that columns have after {after}, found {type_name}; TIMESTAMP is one"
+            + (", and DATETRUNC('DAY', x) is its day" if type_name == "DATE" else ""),
+            token,
         )
     if type_name == "DOUBLE" and cursor.word == "PRECISION":
         cursor.take()

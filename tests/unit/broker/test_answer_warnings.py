@@ -65,7 +65,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
 
 
 def nulls(of: str, remedy: str) -> list[str]:
-    return [f"stored nulls count as their column's default value, of the rows read up to {of}; {remedy}"]
+    return [f"stored nulls count as their column's default value: up to {of} among the rows read; {remedy}"]
 
 
 IN_SQL = "set enableNullHandling=true, and they are nulls"

@@ -103,6 +103,13 @@ def test_sql_that_is_sent_as_pql_is_told_where_to_send_it(cluster: InProcessClus
     assert READS_AS_PQL not in str(cluster.sql(text))
 
 
+@pytest.mark.parametrize("call", ["if(fare > 1, 1, 0)", "quantile(fare, 0.5)", "median(fare)"])
+def test_a_function_of_other_databases_is_told_in_sql_alone(cluster: InProcessCluster, call: str) -> None:
+    """PQL takes the text, and leaves the call out."""
+    said = message(cluster.sql(f"SELECT {call}, COUNT(*) FROM rides GROUP BY city"))
+    assert "; write " in said and READS_AS_PQL not in said
+
+
 @pytest.mark.parametrize("text", PQL_ASKED_AS_SQL)
 def test_pql_that_is_sent_as_sql_is_told_where_to_send_it(cluster: InProcessCluster, text: str) -> None:
     assert message(cluster.sql(text)).endswith("\n" + READS_AS_PQL)

@@ -8,7 +8,7 @@ JSON all the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 import orjson
@@ -93,13 +93,16 @@ def _wants_arrow(request: FastRequest) -> bool:
     return preferred_type(b",".join(accepts).decode("latin-1"), _OFFERS) == arrow.CONTENT_TYPE
 
 
+_EXPECTED: Final = 'expected an object: {"sql": "SELECT …"} at /query/sql, {"pql": "SELECT …"} at /query'
+
+
 def _json_object(body: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise UserError(f'the body is not JSON: {error}; expected an object like {{"pql": "SELECT …"}}') from error
+        raise UserError(f"the body is not JSON: {error}; {_EXPECTED}") from error
     if not isinstance(value, dict):
-        raise UserError(f'the body is {describe(value)}; expected an object like {{"pql": "SELECT …"}}')
+        raise UserError(f"the body is {describe(value)}; {_EXPECTED}")
     return value
 
 

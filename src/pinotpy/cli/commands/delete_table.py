@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from pinotpy.cli import options
 from pinotpy.cli.confirming import confirm
 from pinotpy.cli.option_groups import ControllerOptions, controller_options, takes
 from pinotpy.cli.showing import counted
+from pinotpy.errors import PinotError
 
 NAME = "delete-table"
 
@@ -25,3 +27,12 @@ def run(
             num_segments = sum(len(names) for names in client.segments(table_name).values())
             confirm(f"Delete table '{table_name}' with its {counted(num_segments, 'segment')}", yes=yes)
         common.print_status(client.delete_table(table_name))
+        kept = 0
+        if not common.as_json:
+            with suppress(PinotError):  # the table is deleted, whatever the list of archives says
+                kept = len(client.deleted_segments(table_name))
+    if kept:
+        typer.echo(
+            f"archives of {counted(kept, 'segment')} are kept for a time: a table of this name, made again, gets them "
+            f"back by restore-segments {table_name}"
+        )

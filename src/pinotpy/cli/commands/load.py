@@ -67,15 +67,12 @@ def run(
             document = show_dry_run(readings, request.table, out, common.as_json)
         else:
             with common.client() as client:
-                existing = loading.existing_table(client, request.table)
                 with options.progress(common.as_json) as bar:
-                    readings = loading.build(request, work_dir, existing, loading.told_by(bar))
-                    loaded = loading.load(
+                    loaded = loading.build_and_load(
                         client,
                         request,
                         common.access(),
-                        existing=existing,
-                        readings=readings,
+                        work_dir,
                         broker_url=broker_url,
                         timeout_s=timeout_s,
                         tell=loading.told_by(bar),

@@ -33,13 +33,16 @@ def run(
         ),
     ] = None,
     zk_port: Annotated[
-        int | None, typer.Option("--zk-port", help="ZooKeeper's port (default 2181, or a free one)")
+        int | None,
+        typer.Option("--zk-port", min=0, max=65535, help="ZooKeeper's port (default 2181, or a free one)"),
     ] = None,
     controller_port: Annotated[
-        int | None, typer.Option("--controller-port", help="controller's port (default 9000, or a free one)")
+        int | None,
+        typer.Option("--controller-port", min=0, max=65535, help="controller's port (default 9000, or a free one)"),
     ] = None,
     broker_port: Annotated[
-        int | None, typer.Option("--broker-port", help="broker's port (default 8099, or a free one)")
+        int | None,
+        typer.Option("--broker-port", min=0, max=65535, help="broker's port (default 8099, or a free one)"),
     ] = None,
     zk_address: Annotated[
         str | None, typer.Option("--zk-address", help="use this ZooKeeper instead of the embedded one")

@@ -21,13 +21,16 @@ def run(
         typer.Option("--servers", min=1, max=64, help="number of servers (default 1, or as many as there are)"),
     ] = None,
     zk_port: Annotated[
-        int | None, typer.Option("--zk-port", help="ZooKeeper's port, kept (default 2181, or a free one; 0: free)")
+        int | None,
+        typer.Option("--zk-port", min=0, max=65535, help="ZooKeeper's port, kept (default 2181 or free; 0: free)"),
     ] = None,
     controller_port: Annotated[
-        int | None, typer.Option("--controller-port", help="controller's port, kept (default 9000, or a free one)")
+        int | None,
+        typer.Option("--controller-port", min=0, max=65535, help="controller's port, kept (default 9000 or free)"),
     ] = None,
     broker_port: Annotated[
-        int | None, typer.Option("--broker-port", help="broker's port, kept (default 8099, or a free one)")
+        int | None,
+        typer.Option("--broker-port", min=0, max=65535, help="broker's port, kept (default 8099 or free)"),
     ] = None,
 ) -> None:
     from pinotpy.cli.supervision.background import is_in_background, options_of, start_in_background

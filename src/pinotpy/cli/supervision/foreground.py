@@ -94,7 +94,7 @@ def open_layout(
         for daemon, port in layout.ports().items():
             before = kept.ports().get(daemon)
             if before != port:
-                tell(f"{daemon} has port {port} from now on" + (f", before {before}" if before else ""))
+                tell(f"{daemon} has port {port} from now on" + (f"; it was {before}" if before else ""))
         if layout.folder != folder.path:
             tell(
                 f"warning: the data folder was '{layout.folder}' before. Segments are recorded with archives below "

@@ -93,6 +93,9 @@ def build_unit(
     except Exception as error:  # the top of a unit
         if not isinstance(error, PinotError | OSError):
             _log.exception("unit failed unit=%d", unit.unit_id)
+        elif isinstance(error, PinotError):
+            # Input that is not as expected: the report tells it, and whoever asked may try another way.
+            _log.info("unit failed unit=%d cause=%s", unit.unit_id, error)
         else:
             _log.warning("unit failed unit=%d cause=%s", unit.unit_id, error)
         if (

@@ -93,7 +93,7 @@ class InputFile:
     another.
 
     Args:
-        path: of the file; shown in messages.
+        path: of the file. shown: in messages, instead of the path: where the user knows the file to be.
         opener: instead of opening the path; gives a stream that can be sought, to which size_bytes then belongs.
         part: of the file; None: all of it. Rows are numbered from 1 within it.
     """
@@ -104,8 +104,10 @@ class InputFile:
         opener: Callable[[], BinaryIO] | None = None,
         size_bytes: int | None = None,
         part: FilePart | None = None,
+        shown: str | None = None,
     ) -> None:
         self.path = path
+        self._shown = shown
         self.part = part
         self._opener = opener
         self._raw: BinaryIO | None = None
@@ -115,7 +117,7 @@ class InputFile:
 
     @property
     def name(self) -> str:
-        return str(self.path)
+        return self._shown or str(self.path)
 
     @property
     def size_bytes(self) -> int:

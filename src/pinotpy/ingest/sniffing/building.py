@@ -8,6 +8,7 @@ rows that no guess can take (too few fields), and those that do not fit what the
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import time
 from collections import Counter
@@ -23,7 +24,7 @@ from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.readers.spec import InputFile
 from pinotpy.ingest.sniffing.documents import checked_documents, schema_document, table_document, time_column_of
 from pinotpy.ingest.sniffing.guess import Lessons, Wishes
-from pinotpy.ingest.sniffing.lessons import HEADER_AGAIN, Rejected, cause_lines, learned
+from pinotpy.ingest.sniffing.lessons import HEADER_AGAIN, Rejected, cause_lines, learned, share_for
 from pinotpy.ingest.sniffing.reading_all import Build, Progress
 from pinotpy.ingest.sniffing.sniff import NO_LESSONS, Sniffed, sniff_file
 from pinotpy.ingest.sniffing.splitting import parts_of
@@ -109,11 +110,13 @@ def build_file(
     progress: Progress = lambda progress: None,
     postfix: str | None = None,
     lessons: Lessons = NO_LESSONS,
+    is_new: bool = True,
 ) -> Reading:
     """Sniff a file, build it, and guess again with what did not fit until all rows are taken.
 
     Args:
         work_dir: empty; segments are left in `segments` of it. reject_share: of rows that may be left out, 0 to 1.
+        is_new: whether the table is made of this file, and not there already.
         postfix: of segment names; default: of the file's content, so that equal content has equal names.
 
     Raises:
@@ -145,7 +148,7 @@ def build_file(
                 # A share of the file, not of each part.
                 report = replace(build, parts=()).run(reject_share)
             if report.error is not None:
-                raise DataError(_failure(file, report, rejects))
+                raise DataError(_failure(file, report, rejects, is_new=is_new))
             return Reading(
                 file, sniffed, schema, config, report, tuple(lines), tuple(rejects), _other_fields(report), sniffing_s
             )
@@ -195,9 +198,10 @@ def _told(before: Lessons, after: Lessons, sniffed: Sniffed) -> list[str]:
     for name, values in after.late.items():
         fresh = values[len(before.late.get(name, ())) :]
         if fresh:
+            text, kept = fresh[0].text[:40], types[name]
             lines.append(
-                f"column '{name}': row {fresh[0].row:,} has {fresh[0].text[:40]!r}, which is no {types[name]}; guessed "
-                f"again (--type {name}={types[name]} keeps the type and rejects such rows)"
+                f"column '{name}': row {fresh[0].row:,} has {text!r}, which is no {kept}; guessed again (--null-text "
+                f"{text!r} reads it as no value, --type {name}={kept} keeps the type and rejects such rows)"
             )
     if after.encoding != before.encoding:
         lines.append(f"the text is not UTF-8 further down: read as {after.encoding} (--encoding)")
@@ -208,12 +212,15 @@ def _told(before: Lessons, after: Lessons, sniffed: Sniffed) -> list[str]:
     return lines
 
 
-def _failure(file: InputFile, report: JobReport, rejects: Sequence[Rejected]) -> str:
+def _failure(file: InputFile, report: JobReport, rejects: Sequence[Rejected], *, is_new: bool) -> str:
     bad = [one for one in rejects if one.cause != HEADER_AGAIN]
     if not bad:
         return str(report.error)
-    shown = "\n".join(f"  {line}" for line in cause_lines(bad))
-    return f"'{file.name}': {len(bad):,} rows cannot be taken, nothing was loaded:\n{shown}"
+    # A unit that fails reports no counts but in its message.
+    counted = re.search(r"(\d+) of (\d+) rows are bad", report.error or "")
+    share = share_for(int(counted[1]), int(counted[2])) if counted else share_for(0, 0)
+    shown = "\n".join(f"  {line}" for line in cause_lines(bad, reject_share=share, is_new=is_new))
+    return f"'{file.name}': {len(bad):,} row{'s' * (len(bad) != 1)} cannot be taken, nothing was loaded:\n{shown}"
 
 
 def check_time_column(sniffed: Sniffed, wishes: Wishes) -> None:
@@ -261,6 +268,7 @@ def build_files(
             reject_share=reject_share,
             progress=progress,
             postfix=again_name(file.path) if again else None,
+            is_new=existing is None,
         )
 
     if existing is not None:

@@ -16,7 +16,7 @@ from pinotpy.errors import UserError
 from pinotpy.ingest.sniffing import expressions
 from pinotpy.ingest.sniffing.fields import Field
 from pinotpy.ingest.sniffing.guess import NULL_TEXTS, NULL_TEXTS_OF_TEXT, ColumnGuess, LateValue, Wishes
-from pinotpy.ingest.sniffing.texts import Marks, TextGuess, guess_text
+from pinotpy.ingest.sniffing.texts import FINER_THAN_MILLIS, Marks, TextGuess, guess_text
 from pinotpy.ingest.time_values import millis_from_temporal
 
 _TIME_NAME: Final = re.compile(
@@ -104,7 +104,10 @@ def column_guess(
                 expression = f"CAST({own} AS LONG) * 1000" if factor == 1000 else plain
                 return ColumnGuess(name, field.source, DataType.TIMESTAMP, True, expression, 0.8, f"{unit} since 1970",
                                    f"--type {name}=LONG", time_range_ms=range_ms)  # fmt: skip
-        confidence = 0.0 if len(field.values) == field.values.null_count else 1.0
+        is_told = field.is_declared and not pa.types.is_null(field.values.type)
+        confidence = 1.0 if is_told or len(field.values) > field.values.null_count else 0.0
+        if data_type is DataType.STRING and single_value:
+            flag = f"--type {name}=LONG"
         why = "no value in the sample" if not confidence and wished is None else why
         return ColumnGuess(name, field.source, data_type, single_value, plain, 1.0 if wished else confidence, why, flag,
                            wished is not None, time_range_ms=range_ms)  # fmt: skip
@@ -117,7 +120,11 @@ def column_guess(
     nulls = found.nulls_of_text if guess.data_type is DataType.STRING else found.nulls
     nulls = tuple(dict.fromkeys((*nulls, *wishes.null_texts)))
     value = expressions.without_nulls(own, nulls)
-    expression = _expression(guess, value, is_padded=found.is_padded)
+    if guess.decimal_comma is not None:
+        number = expressions.plain_number(own, decimal_comma=guess.decimal_comma)
+        expression = expressions.without_nulls(own, nulls, number)
+    else:
+        expression = _expression(guess, value, is_padded=found.is_padded)
     if expression is None and nulls:
         expression = value
     if guess.data_type in (DataType.INT, DataType.LONG) and wished is None and guess.decimal_comma is None:
@@ -182,8 +189,6 @@ def _expression(guess: TextGuess, value: str, *, is_padded: bool) -> str | None:
     """What makes the values of the texts; None: the cast of the column's type reads them."""
     if guess.truths is not None:
         return expressions.truth(value, *guess.truths)
-    if guess.decimal_comma is not None:
-        return expressions.plain_number(value, decimal_comma=guess.decimal_comma)
     if guess.pattern is not None:
         trimmed = f"trim({value})" if is_padded else value
         return expressions.instant(trimmed, guess.pattern, guess.padded_from, guess.padding)
@@ -219,10 +224,18 @@ def _of_arrow(values: pa.Array, *, is_declared: bool) -> tuple[DataType, bool, s
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         extremes = pc.min_max(millis_from_temporal(values)).as_py()
         known = (extremes["min"], extremes["max"]) if extremes["min"] is not None else None
-        return DataType.TIMESTAMP, True, "", known
+        return DataType.TIMESTAMP, True, FINER_THAN_MILLIS if _is_finer_than_millis(values) else "", known
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return DataType.BYTES, True, "", None
     return DataType.STRING, True, "", None
+
+
+def _is_finer_than_millis(values: pa.Array) -> bool:
+    if not pa.types.is_timestamp(values.type) or values.type.unit not in ("us", "ns"):
+        return False
+    units = values.cast(pa.int64())
+    per_milli = 1000 if values.type.unit == "us" else 1_000_000
+    return bool(pc.any(pc.not_equal(pc.multiply(pc.divide(units, per_milli), per_milli), units)).as_py())
 
 
 def _epoch(name: str, numbers: pa.Array) -> tuple[int, tuple[int, int]] | None:

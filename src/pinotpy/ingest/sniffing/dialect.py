@@ -223,7 +223,8 @@ def _header(records: list[list[str]], width: int, wishes: Wishes, delimiter: str
     if typed:
         return (True, 1.0, "") if mismatched else (False, 0.8, "the first row has values of the same types")
     names = [text.strip() for text in first]
-    recur = any(name in {record[number].strip() for record in rest} for number, name in enumerate(names) if name)
+    named = [(number, name) for number, name in enumerate(names[:width]) if name]
+    recur = any(name in {record[number].strip() for record in rest} for number, name in named)
     if len(set(names)) == len(names) and all(names) and not recur:
         return True, 0.7, "all columns are text: the first row is taken for names"
     return (

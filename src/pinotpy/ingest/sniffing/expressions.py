@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
+
+# Numbers as people write them, blanks around them.
+WITH_DECIMAL_COMMA: Final = r"^\s*[+-]?(\d{1,3}(\.\d{3})+|\d*)(,\d+)?\s*$"
+WITH_DECIMAL_POINT: Final = r"^\s*[+-]?(\d{1,3}(,\d{3})+|\d*)(\.\d*)?\s*$"
 
 
 def field_name(name: str) -> str:
@@ -15,10 +20,11 @@ def text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def without_nulls(value: str, null_texts: Iterable[str]) -> str:
-    """No value where the text stands for none."""
+def without_nulls(value: str, null_texts: Iterable[str], then: str | None = None) -> str:
+    """No value where the text stands for none, else `then`, by default the text."""
     listed = ", ".join(text(null) for null in null_texts)
-    return f"CASE WHEN {value} IN ({listed}) THEN NULL ELSE {value} END" if listed else value
+    found = value if then is None else then
+    return f"CASE WHEN {value} IN ({listed}) THEN NULL ELSE {found} END" if listed else found
 
 
 def truth(value: str, true_texts: Iterable[str], false_texts: Iterable[str]) -> str:
@@ -29,10 +35,17 @@ def truth(value: str, true_texts: Iterable[str], false_texts: Iterable[str]) -> 
 
 
 def plain_number(value: str, *, decimal_comma: bool) -> str:
-    """A number without marks between thousands, with a point before its fraction."""
+    """A number without marks between thousands, with a point before its fraction.
+
+    Marks are taken out where they stand between thousands alone: 12.5 among decimal commas is no 125. It is made a
+    text that is no number, so that the row is told.
+    """
     if decimal_comma:
-        return f"replace(replace({value}, '.', ''), ',', '.')"
-    return f"replace({value}, ',', '')"
+        shape, plain = WITH_DECIMAL_COMMA, f"replace(replace({value}, '.', ''), ',', '.')"
+        other = f"concat({value}, ' among decimal commas')"
+    else:
+        shape, plain, other = WITH_DECIMAL_POINT, f"replace({value}, ',', '')", value
+    return f"CASE WHEN regexp_like({value}, {text(shape)}) THEN {plain} ELSE {other} END"
 
 
 def instant(value: str, pattern: str, padded_from: int | None = None, padding: str = "") -> str:

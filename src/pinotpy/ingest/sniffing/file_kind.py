@@ -20,7 +20,13 @@ _OTHERS: Final = (
     (b"ARROW1", "an Arrow file", "write it as Parquet"),
     (b"SQLite format 3", "an SQLite database", "export the table as CSV"),
     (b"%PDF", "a PDF document", "export its table as CSV"),
+    (b"\x89PNG", "a PNG image", "name a file of rows"),
+    (b"\xff\xd8\xff", "a JPEG image", "name a file of rows"),
+    (b"\x7fELF", "a program", "name a file of rows"),
 )
+# No text has these but by accident; \x01 and \x1f separate fields, \x1b begins a change of the alphabet.
+_NO_TEXT: Final = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x01\x1b\x1c\x1d\x1e\x1f"})
+_NO_TEXT_SHARE_MAX: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,11 @@ def sniff_kind(file: InputFile, wishes: Wishes, head_bytes: int) -> FileKind:
         file_format, confidence, why = format_from_text(wishes.file_format), 1.0, ""
     else:
         file_format, confidence, why = _by_content(head, by_name)
+    if file_format in (FileFormat.CSV, FileFormat.TSV) and wishes.encoding is None and _is_binary(head):
+        raise UserError(
+            f"'{file.name}' holds bytes that no text has, expected {', '.join(FileFormat)}: name a file of rows, or "
+            "its --encoding if it is text"
+        )
     if by_name not in (None, file_format) and not why:
         why = f"its name says {by_name}, its content does not"
     guesses = [
@@ -71,6 +82,14 @@ def sniff_kind(file: InputFile, wishes: Wishes, head_bytes: int) -> FileKind:
     if packing is not None:
         guesses.append(Guess("compression", packing, 1.0, "none: it is told by the first bytes"))
     return FileKind(file_format, head, is_whole, tuple(guesses))
+
+
+def _is_binary(head: bytes) -> bool:
+    """Whether bytes are hardly a text of any encoding that is guessed; UTF-16 has a NUL in every other byte."""
+    head = head[:4096]
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:1] == b"\x00" or head[1:2] == b"\x00":
+        return False
+    return len(head) - len(head.translate(None, _NO_TEXT)) > _NO_TEXT_SHARE_MAX * len(head) + 1
 
 
 def _by_content(head: bytes, by_name: FileFormat | None) -> tuple[FileFormat, float, str]:

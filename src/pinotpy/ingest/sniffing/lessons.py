@@ -16,6 +16,7 @@ from pinotpy.ingest.sniffing.sniff import Sniffed
 # Causes that the CSV reader names itself; the reader's settings allow the second one.
 NOT_UTF8: Final = "not UTF-8"
 HEADER_AGAIN: Final = "the header again"
+_SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _LATE_KEPT: Final = 200
 # After so many times a column is no longer guessed.
 _GUESSES_MAX: Final = 3
@@ -87,8 +88,15 @@ def _value(text: str, source: str) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def cause_lines(rejects: Sequence[Rejected], *, shown: int = 10) -> list[str]:
-    """A line for each cause, most frequent first: how often, where first, and which flag maps it."""
+def cause_lines(
+    rejects: Sequence[Rejected], *, shown: int = 10, reject_share: float | None = None, is_new: bool = True
+) -> list[str]:
+    """A line for each cause, most frequent first: how often, where first, and which flag maps it.
+
+    Args:
+        reject_share: that would leave all of them out, None where they are left out.
+        is_new: whether the table is made by this load, so that a column may still be of another type.
+    """
     groups: dict[tuple[str, str], list[Rejected]] = {}
     for one in rejects:
         groups.setdefault((one.column, one.cause), []).append(one)
@@ -97,20 +105,33 @@ def cause_lines(rejects: Sequence[Rejected], *, shown: int = 10) -> list[str]:
     for (column, cause), rows in ranked[:shown]:
         where = f"row {rows[0].row:,}" if len(rows) == 1 else f"{len(rows):,} rows, first row {rows[0].row:,}"
         what = f"column '{column}': {cause}" if column else cause
-        lines.append(f"{where}: {what}; {_remedy(rows[0])}")
+        lines.append(f"{where}: {what}; {_remedy(rows[0], reject_share, is_new=is_new)}".removesuffix("; "))
     if len(ranked) > shown:
         lines.append(f"… and {len(ranked) - shown:,} more causes")
     return lines
 
 
-def _remedy(one: Rejected) -> str:
+def _remedy(one: Rejected, reject_share: float | None, *, is_new: bool) -> str:
     if one.cause == HEADER_AGAIN:
         return "left out"
-    if one.column:
-        null = f"--null-text {one.value!r} reads it as no value, " if one.value else ""
-        return f"{null}--type {one.column}=STRING takes it as text, --reject-share 0.01 leaves such rows out"
-    if "fields, expected" in one.cause:
-        return "check --delimiter and --quote; --reject-share 0.01 leaves such rows out"
     if one.cause == NOT_UTF8:
         return "name the file's --encoding, such as windows-1252"
-    return "--reject-share 0.01 leaves such rows out"
+    remedies = []
+    if one.column:
+        remedies += [f"--null-text {one.value!r} reads it as no value"] if one.value else []
+        remedies.append(
+            f"--type {one.column}=STRING takes it as text"
+            if is_new
+            else "the table's column keeps its type: --table NAME loads the file into a table of its own"
+        )
+    elif "fields, expected" in one.cause:
+        remedies.append("check --delimiter and --quote")
+    if reject_share is not None:
+        remedies.append(f"--reject-share {reject_share:g} leaves such rows out")
+    return ", ".join(remedies)
+
+
+def share_for(num_rejected: int, num_rows: int) -> float:
+    """A round share of rows that is large enough for so many."""
+    needed = num_rejected / num_rows if num_rows else 0.0
+    return next((share for share in _SHARES if share >= needed), 1.0)

@@ -77,11 +77,19 @@ def read_sample(
             if rows >= rows_max:
                 is_whole = next(iter(reading), None) is None if rows == rows_max else False
                 break
+    if not batches and file_format in (FileFormat.PARQUET, FileFormat.ORC):
+        return Sample(_declared(file, file_format).empty_table().select(names), is_whole=True)
     if not batches:
         return Sample(pa.table({name: pa.nulls(0, pa.string()) for name in names}), True, len(rejected), *rejected[:1])
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     table = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
     return Sample(table.slice(0, rows_max).combine_chunks(), is_whole, len(rejected), *rejected[:1])
+
+
+def _declared(file: InputFile, file_format: FileFormat) -> pa.Schema:
+    """The types that a file says its fields have; they hold where there is no row to look at."""
+    with file.open_seekable() as stream:
+        return pq.read_schema(stream) if file_format is FileFormat.PARQUET else orc.ORCFile(stream).schema
 
 
 def _names(file: InputFile, file_format: FileFormat) -> list[str]:

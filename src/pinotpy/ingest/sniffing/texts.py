@@ -24,6 +24,8 @@ _POINTS_OF_THOUSANDS: Final = r"^[+-]?\d{1,3}(\.\d{3})+(,\d+)?$"
 _COMMAS_OF_THOUSANDS: Final = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
 _COMMA_WITH_POINTS: Final = r"^[+-]?(\d+|\d{1,3}(\.\d{3})+|\d*)(,\d+)?$"
 _POINT_WITH_COMMAS: Final = r"^[+-]?(\d+|\d{1,3}(,\d{3})+|\d*)(\.\d*)?$"
+# 1.000 and 20.000: thousands, or numbers with three digits behind the point.
+_POINT_OR_THOUSANDS: Final = r"^[+-]?([1-9]\d{0,2}\.\d{3}|\d{1,3})$"
 _BY_WORD: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     "true/false": (frozenset({"true"}), frozenset({"false"})),
     "yes/no": (frozenset({"yes"}), frozenset({"no"})),
@@ -36,6 +38,7 @@ _BY_WORD: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     "si/no": (frozenset({"si", "sí", "sì"}), frozenset({"no"})),
 }
 _CELLS_OF_JSON: Final = 1000
+FINER_THAN_MILLIS: Final = "finer than milliseconds: cut to them"
 _TOO_LONG: Final = "whole numbers of more than 64 bits, of which BIG_DECIMAL has every digit"
 
 
@@ -46,12 +49,14 @@ class Marks:
     Attributes:
         decimal_comma: None: not known. date_orders: the preferred first.
         comma_likely: whether a comma before fractions is to be expected: the fields are not separated by one.
+        writes_points: whether dates are written 31.12.2025, as where points stand between thousands.
     """
 
     decimal_comma: bool | None = None
     date_orders: tuple[str, ...] = ("ymd", "dmy", "mdy")
     is_order_known: bool = False
     comma_likely: bool = False
+    writes_points: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,15 @@ def _number(values: pa.Array, marks: Marks) -> TextGuess | None:
     # Signs of numbers that are none: times of day, versions, dates.
     is_point, is_comma = _every(values, _POINT_WITH_COMMAS), _every(values, _COMMA_WITH_POINTS)
     if _every(values, _POINT) and not (marks.decimal_comma and is_comma):
-        return TextGuess(DataType.DOUBLE)
+        is_open = marks.decimal_comma is None and marks.comma_likely and _every(values, _POINT_OR_THOUSANDS)
+        if not is_open:
+            return TextGuess(DataType.DOUBLE)
+        why = "1.234 may be a thousand or have a fraction"
+        if not marks.writes_points:
+            return TextGuess(DataType.DOUBLE, 0.5, why, decimal_comma=False)
+        whole = _whole(pc.replace_substring(values, ".", ""))
+        return TextGuess(whole.data_type, 0.5, f"points between thousands, as dates are written; {why}",
+                         decimal_comma=True)  # fmt: skip
     if not is_point and not is_comma:
         return None
     if is_point and is_comma:
@@ -176,6 +189,8 @@ def _date(values: pa.Array, marks: Marks) -> TextGuess | None:
     shown = found.pattern or "ISO 8601"
     known = ", taken as the other columns are" if marks.is_order_known else ""
     why = f"{shown}; {' and '.join(found.orders[1:])} would fit as well{known}" if is_open else shown
+    if _any(values, r":\d{2}[.,]\d{3}\d*[1-9]"):
+        why = f"{why}; {FINER_THAN_MILLIS}"
     return TextGuess(
         DataType.TIMESTAMP,
         1.0 if not is_open else 0.8 if marks.is_order_known else 0.5,
@@ -214,6 +229,7 @@ def file_marks(columns: list[pa.Array], *, delimiter: str | None, wished: Marks)
     comma_likely = delimiter not in (None, ",")
     commas = points = 0
     sure_orders: list[str] = []
+    writes_points = False
     for values in columns:
         if not len(values) or not _any(values, r"\d[.,/-]?\d|\d"):
             continue
@@ -222,6 +238,7 @@ def file_marks(columns: list[pa.Array], *, delimiter: str | None, wished: Marks)
         elif _any(values, r"^[+-]?[\d,]*\.\d") and _every(values, _POINT_WITH_COMMAS):
             points += not _every(values, _COMMA_WITH_POINTS)
         date = date_guess(values, ("ymd", "dmy", "mdy"))
+        writes_points |= date is not None and bool(date.pattern) and "MM.yy" in str(date.pattern)
         if date is not None and len(date.orders) == 1 and date.orders[0] in ("dmy", "mdy"):
             sure_orders.append(date.orders[0])
     decimal_comma = wished.decimal_comma
@@ -232,4 +249,4 @@ def file_marks(columns: list[pa.Array], *, delimiter: str | None, wished: Marks)
         # 03/04/2020: as the other columns write it, else as countries with this decimal sign do.
         first = sure_orders[0] if len(set(sure_orders)) == 1 else "dmy" if decimal_comma or comma_likely else "mdy"
         orders = ("ymd", first, "mdy" if first == "dmy" else "dmy")
-    return Marks(decimal_comma, orders, len(set(sure_orders)) == 1, comma_likely)
+    return Marks(decimal_comma, orders, len(set(sure_orders)) == 1, comma_likely, writes_points)

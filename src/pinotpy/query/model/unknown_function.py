@@ -21,10 +21,10 @@ _OF_OTHERS: Final = {
     "approxcountdistinct": "DISTINCTCOUNTHLL(x)",
     "approxdistinct": "DISTINCTCOUNTHLL(x)",
     "approxpercentile": "PERCENTILETDIGEST(x, 95)",
-    "approxquantile": "PERCENTILETDIGEST(x, 95)",
-    "quantile": "PERCENTILE(x, 95)",
-    "percentilecont": "PERCENTILE(x, 95)",
-    "percentiledisc": "PERCENTILE(x, 95)",
+    "approxquantile": "PERCENTILETDIGEST(x, 95), of 0 to 100",
+    "quantile": "PERCENTILE(x, 95), of 0 to 100",
+    "percentilecont": "PERCENTILE(x, 95), of 0 to 100",
+    "percentiledisc": "PERCENTILE(x, 95), of 0 to 100",
     "median": "PERCENTILE(x, 50)",
     "stddev": "STDDEV_SAMP(x)",
     "stdev": "STDDEV_SAMP(x)",
@@ -66,6 +66,8 @@ _OF_OTHERS: Final = {
     "tochar": "TODATETIME(x, 'yyyy-MM-dd')",
     "dateformat": "TODATETIME(x, 'yyyy-MM-dd')",
     "strftime": "TODATETIME(x, 'yyyy-MM-dd')",
+    "date": "DATETRUNC('DAY', x)",
+    "corr": "COVAR_POP(x, y) / (STDDEV_POP(x) * STDDEV_POP(y))",
     "todate": "FROMDATETIME(x, 'yyyy-MM-dd')",
     "datepart": "EXTRACT(YEAR FROM x)",
     "datesub": "DATEADD('DAY', -1, x)",
@@ -91,13 +93,18 @@ def unknown_function(call: Call, dialect: Dialect) -> PinotError:
 def _hint(name: str) -> str:
     if name in _OF_OTHERS:
         return f"; write {_OF_OTHERS[name]}"
-    known = sorted(scalar_functions().keys() | AGGREGATION_NAMES.keys())
+    known = sorted((scalar_functions().keys() | AGGREGATION_NAMES.keys()) - OPERATOR_NAMES)
     near = get_close_matches(name, known, n=5, cutoff=0.75)
     # SUM, rather than its twin for multi-values, which is as near to SUMM.
     near = [
         candidate for candidate in near if not candidate.endswith("mv") or candidate.removesuffix("mv") not in near
     ] or near
     return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def is_told(error: PinotError) -> bool:
+    """Whether an error of `unknown_function` says what is to be written instead."""
+    return error.message.startswith("Unsupported function: ") and "; write " in error.message
 
 
 def check_functions(expression: Expression) -> None:

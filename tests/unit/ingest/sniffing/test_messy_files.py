@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sniffed_files import built
 
+from pinotpy.cli.load_report import left_out
 from pinotpy.errors import DataError, UserError
 
 
@@ -53,6 +56,73 @@ def test_an_open_decimal_sign_is_told_with_its_flag(tmp_path: Path) -> None:
     assert [row["b"] for row in file.rows] == [1.234, 5.678]
     other = built(tmp_path, text, "other.csv", decimal_comma=False)
     assert [row["b"] for row in other.rows] == [1234, 5678]
+
+
+@pytest.mark.parametrize(
+    ("usual", "late"), [("1,5", "12.5"), ("1.234,5", "12.5"), ("1.234,5", "1.2345"), ('"1,234.5"', '"12,5"')]
+)
+def test_a_late_number_with_the_other_sign_is_never_read_as_a_larger_one(tmp_path: Path, usual: str, late: str) -> None:
+    file = built(tmp_path, "a;b\n" + f"1;{usual}\n" * 20_500 + f"2;{late}\n")
+    assert file.types["b"] == "STRING"
+    assert file.rows[-1]["b"] == late.strip('"')
+    assert any("row 20,501" in line for line in file.reading.lines)
+    with pytest.raises(DataError, match=r"row 20,501: column 'b': '.*' is no number"):
+        built(tmp_path, "a;b\n" + f"1;{usual}\n" * 20_500 + f"2;{late}\n", "wished.csv", types={"b": "DOUBLE"})
+
+
+def test_points_before_three_digits_are_open_where_fields_have_no_commas_between(tmp_path: Path) -> None:
+    file = built(tmp_path, "day;n\n31.01.2025;1.000\n01.02.2025;20.500\n", "german.csv")
+    assert [row["n"] for row in file.rows] == [1000, 20500]
+    assert (file.reading.sniffed.columns[1].confidence, file.reading.sniffed.columns[1].flag) == (
+        0.5, "--decimal-point",
+    )  # fmt: skip
+    file = built(tmp_path, "day;n\n2025-01-31;1.000\n2025-02-01;20.500\n", "iso.csv")
+    assert [row["n"] for row in file.rows] == [1.0, 20.5]
+    assert (file.reading.sniffed.columns[1].confidence, file.reading.sniffed.columns[1].flag) == (
+        0.5, "--decimal-comma",
+    )  # fmt: skip
+    # What settles it: another column, a flag, a number with other digits, fields between commas.
+    assert built(tmp_path, "m;n\n1,5;1.000\n2,5;2.500\n", "by-column.csv").types["n"] == "INT"
+    text = "day;n\n31.01.2025;1.000\n01.02.2025;20.500\n"
+    assert built(tmp_path, text, "wished.csv", decimal_comma=False).rows[1]["n"] == 20.5
+    file = built(tmp_path, text + "02.02.2025;0.125\n", "fraction.csv")
+    assert (file.rows[1]["n"], file.reading.sniffed.columns[1].confidence) == (20.5, 1.0)
+    assert built(tmp_path, text.replace(";", ","), "commas.csv").reading.sniffed.columns[1].confidence == 1.0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (random.Random(7).randbytes(5000), "holds bytes that no text has"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(200), "is a PNG image"),
+        # Ragged rows, the first of which is the longest.
+        (b"a,b,c,d\nx,y\nz,w\n", "4 fields|2 fields"),
+    ],
+)
+def test_what_is_no_table_is_said_to_be_none(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises((UserError, DataError), match=message):
+        built(tmp_path, content)
+
+
+def test_times_finer_than_milliseconds_are_told(tmp_path: Path) -> None:
+    file = built(tmp_path, "at,n\n2025-01-01 00:00:00.123456,1\n2025-01-01 00:00:01,2\n")
+    assert file.reading.sniffed.columns[0].why == "ISO 8601; finer than milliseconds: cut to them"
+    file = built(tmp_path, "at,n\n2025-01-01 00:00:00.123000,1\n2025-01-01 00:00:01,2\n", "exact.csv")
+    assert file.reading.sniffed.columns[0].why == "ISO 8601"
+    for unit, ticks, why in (("ns", 1_000_001, "finer than milliseconds: cut to them"), ("us", 2_000, "")):
+        path = tmp_path / f"{unit}.parquet"
+        pq.write_table(pa.table({"at": pa.array([None, ticks], pa.timestamp(unit))}), path)
+        file = built(tmp_path, path.read_bytes(), f"copy-{unit}.parquet")
+        assert file.reading.sniffed.columns[0].why == why
+
+
+def test_bad_rows_are_told_with_a_share_that_would_leave_them_out(tmp_path: Path) -> None:
+    text = "a,b,c\n1,2,3\n4,5\n6,7,8,9\n10,11,12\n"
+    with pytest.raises(DataError, match=r"2 rows cannot be taken[^$]*--reject-share 0.5 leaves such rows out"):
+        built(tmp_path, text)
+    file = built(tmp_path, text, "again.csv", reject_share=0.5)
+    assert len(file.rows) == 2
+    assert not [line for line in left_out(file.reading) if "--reject-share" in line]
 
 
 @pytest.mark.parametrize("separator", ["-", "/", "."])
