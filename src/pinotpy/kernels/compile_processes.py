@@ -20,6 +20,7 @@ IDLE: Final = "--idle"
 _PROGRAM: Final = (sys.executable, "-m", "pinotpy.kernels.compile_process")
 # How long a process stays that has nothing to do.
 _KEEP_S: Final = 20.0
+_LOOK_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 # Kernels that are done, of how many.
@@ -86,8 +87,11 @@ class CompileRun:
         self._done, self._total = 0, len(kernels)
         self.failures: dict[Kernel, str] = {}
 
-    def run(self) -> None:
-        """Returns when all were compiled or could not be (`failures`), or after `end`."""
+    def run(self, is_needless: Callable[[], bool] = lambda: False) -> None:
+        """Returns when all were compiled or could not be (`failures`), or after `end`.
+
+        is_needless: asked every second; when others have compiled all, processes that got no time end.
+        """
         self._tell(0, self._total)
         threads = [
             threading.Thread(target=self._work, name=f"compile_{number}", daemon=True)
@@ -97,7 +101,10 @@ class CompileRun:
             thread.start()
         try:
             for thread in threads:
-                thread.join()
+                while thread.is_alive():
+                    thread.join(_LOOK_S)
+                    if is_needless():
+                        return
         finally:
             self.end()
 

@@ -46,7 +46,11 @@ def marker(folder: Path, stage: Stage) -> Path:
 
 def is_compiled(folder: Path, stage: Stage) -> bool:
     """Whether all kernels of the stage are in the cache."""
-    return any(marker(folder, each).exists() for each in (stage, Stage.ALL))
+    return any(file.exists() for file in _markers(folder, stage))
+
+
+def _markers(folder: Path, stage: Stage) -> list[Path]:
+    return [marker(folder, each) for each in (stage, Stage.ALL)]
 
 
 def progress(folder: Path, stage: Stage) -> tuple[int, int] | None:
@@ -95,7 +99,10 @@ class StageRun:
                 self._folder, self._stage.kernels, self._num_processes, is_idle=self._is_idle, tell=self._told
             )
             if not self._is_ended:
-                self._run.run()
+                markers = _markers(self._folder, self._stage)  # hashed once, looked for every second
+                self._run.run(lambda: any(file.exists() for file in markers))
+            if is_compiled(self._folder, self._stage):
+                return True
             self.failures = self._run.failures
             if self._is_ended or self.failures:
                 return False

@@ -68,6 +68,29 @@ print(json.dumps({{
 """
 
 
+_OVERTAKEN = """
+import json, threading
+from pinotpy.kernels import cache
+from pinotpy.kernels.compiling import Stage, StageRun
+from pinotpy.kernels.demand import locked
+
+folder, started = cache.prepare(), threading.Event()
+idle = StageRun(folder, Stage.ALL, lambda done, total: started.set(), is_idle=True, num_processes=2)
+found = []
+with locked(folder / ".compiling-idle", "others.thrice(int64)"):
+    thread = threading.Thread(target=lambda: found.append(idle.run()))
+    thread.start()
+    assert started.wait(300)
+    found.append(StageRun(folder, Stage.ALL, num_processes=2).run())
+    thread.join(300)
+print(json.dumps({"found": found, "failures": len(idle.failures)}))
+"""
+
+
+def test_idle_processes_that_get_no_time_end_when_others_have_compiled_all(package: Path) -> None:
+    assert _run(package, _OVERTAKEN) == {"found": [True, True], "failures": 0}
+
+
 def test_the_first_kernels_come_first_and_each_stage_once(package: Path) -> None:
     first = _run(package, _STAGES.format(stage="FIRST", idle=False))
     assert first["there"] and first["first"] and not first["all"] and not first["failures"]
