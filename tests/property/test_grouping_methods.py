@@ -49,7 +49,7 @@ def _run_seed(seed: int, directory: Path, served: Counter[GroupingMethod]) -> No
     table = sql_table(rng)
     cluster = InProcessCluster(directory / str(seed), num_servers=rng.choice([1, 1, 2]), threads=rng.choice([1, 2]))
     for service in cluster.services.values():
-        service._dictionaries = SharedDictionaries()
+        service._runs._dictionaries = SharedDictionaries()
     connection = load_both(table)
     try:
         cluster.add_table(table.schema, table.config, table.splits(), mixed_forms=True)

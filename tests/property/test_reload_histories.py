@@ -53,7 +53,7 @@ class Reloads:
         self.cluster = InProcessCluster(directory)
         ((server, self.registry),) = self.cluster.registries.items()
         self.numberings = SharedDictionaries(in_background=False)
-        self.cluster.services[server]._dictionaries = self.numberings
+        self.cluster.services[server]._runs._dictionaries = self.numberings
         self.properties = Properties()
         self._publish()
         splits = self.history.splits()

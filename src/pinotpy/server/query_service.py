@@ -1,16 +1,16 @@
 """One query on a server: bytes in, bytes out.
 
-decode → wait for a slot → hold the segments → execute → encode. A fault of the query (a bad literal, a limit) comes
-back inside the partial result, with the counters of what ran; only a fault of the server itself is an RPC error.
+decode → wait for a slot → hold the segments and execute (query_runs.py) → encode. A fault of the query (a bad literal,
+a limit) comes back inside the partial result, with the counters of what ran; only a fault of the server itself is an
+RPC error.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -18,28 +18,18 @@ from functools import lru_cache
 from typing import TypeVar
 
 from pinotpy.clock import Clock
-from pinotpy.errors import (
-    OutOfCapacityError,
-    PinotError,
-    QueryCancelledError,
-    QueryExecutionError,
-    QueryTimeoutError,
-    SegmentCorruptError,
-    hide_paths,
-)
+from pinotpy.errors import OutOfCapacityError, QueryCancelledError, QueryExecutionError, QueryTimeoutError
 from pinotpy.kernels.demand import KernelMissingError
 from pinotpy.memory.budget import ProcessBudget
-from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.context_codec import decode_context
 from pinotpy.query.model.deadline import SERVER_TIMEOUT_SETTING
 from pinotpy.query.model.user_functions import check_user_functions
 from pinotpy.query.result.partial import PartialResult, QueryException
 from pinotpy.query.runtime.control import QueryControl, TooManyDocsError
-from pinotpy.query.runtime.trace import Trace, stage
+from pinotpy.query.runtime.trace import Trace
 from pinotpy.rpc.wire import (
     FLAG_COMPACT_ROWS,
-    FLAG_FINAL,
     FLAG_TRACE,
     KIND_OFFSET,
     UNKNOWN_TEMPLATE,
@@ -49,24 +39,19 @@ from pinotpy.rpc.wire import (
     decode_bound,
     decode_request,
 )
-from pinotpy.segment.data_source import Segment
-from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
-from pinotpy.server.given_rows import given_segment
 from pinotpy.server.idle_memory import IdleMemory
 from pinotpy.server.kernel_waits import KernelWaits
 from pinotpy.server.memory_turns import MemoryTurns
 from pinotpy.server.metrics import ServerMetrics
+from pinotpy.server.query_runs import OnDamage, QueryRuns
 from pinotpy.server.query_templates import LONG_CPU_NS, QueryTemplate, QueryTemplates
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-OnDamage = Callable[[str, ImmutableSegment | None, SegmentCorruptError], None]
 SLOW_QUERY_MS = 1000
-# A query that finds so many damaged segments, one after the other, ends with the last of them.
-DAMAGED_MAX = 16
 # A query over at most this much takes a few milliseconds whatever it computes, so it need not queue behind large ones.
 SMALL_DOCS_MAX = 100_000
 SMALL_SEGMENTS_MAX = 64
@@ -100,15 +85,10 @@ class QueryLimits:
     response_bytes_max: int = 256 << 20
 
 
-class _WithdrawnError(Exception):
-    """A segment that the query read is damaged and not served any more: the query can be run again without it."""
-
-
 class QueryService:
     """Answers queries over the segments of `registry`. Shared by RPC threads; the lock guards `_running` and
-    `_cancelled`. `on_damage` is told when a query met damaged bytes: the table, the segment that is not served any more
-    because of them (None where it is not known which), and what was found.
-    `memory`: the budget of the process. `kernels`: waits for those that are not compiled; None: their callers compile.
+    `_cancelled`. `on_damage`: see `QueryRuns`. `memory`: the budget of the process. `kernels`: waits for those that are
+    not compiled; None: their callers compile.
     """
 
     def __init__(
@@ -130,10 +110,15 @@ class QueryService:
         self._limits = limits
         self._clock = clock
         self._metrics = metrics
-        self._kernel_threads = kernel_threads
-        self._host = host
-        self._dictionaries = dictionaries
-        self._on_damage = on_damage
+        self._runs = QueryRuns(
+            registry,
+            clock,
+            threads_max=limits.threads,
+            executor=kernel_threads,
+            host=host,
+            dictionaries=dictionaries,
+            on_damage=on_damage,
+        )
         self._kernels = kernels
         self._memory = ProcessBudget(0) if memory is None else memory
         self._turns = MemoryTurns(self._memory, limits.memory_max_bytes)
@@ -142,9 +127,8 @@ class QueryService:
         self._decode_short = lru_cache(SHORT_CONTEXTS_MAX)(self._decode)
         self._lock = threading.Lock()
         self._running: dict[tuple[str, int], QueryControl] = {}
-        self._cancelled: OrderedDict[tuple[str, int], int] = (
-            OrderedDict()
-        )  # queries that did not run when they were cancelled, and when
+        # Queries that did not run when they were cancelled, and when.
+        self._cancelled = OrderedDict[tuple[str, int], int]()
 
     def handle(self, content: bytes, deadline_s: float, peer: str) -> bytes:
         """The handler of the RPC server; `deadline_s` is how long the caller waits at most, in seconds."""
@@ -383,14 +367,14 @@ class QueryService:
             context = self._decode_short(request.context) if is_short else self._decode(request.context)
         check_user_functions(context)
         if self._kernels is None:
-            return self._execute_whole(request, context, control)
+            return self._runs.run(request, context, control)
         waited = dict[str, int]()
         decoded = context
         try:
             partial = self._kernels.run(
                 control,
                 deadline_ns,
-                lambda: self._execute_whole(request, decoded, control),
+                lambda: self._runs.run(request, decoded, control),
                 waited,
                 may_wait=may_wait,
             )
@@ -398,73 +382,6 @@ class QueryService:
             partial = PartialResult(exceptions=[QueryException(error.code, error.message)])
         partial.kernels_waited = waited
         return partial
-
-    def _execute_whole(self, request: ServerRequest, context: QueryContext, control: QueryControl) -> PartialResult:
-        for _ in range(DAMAGED_MAX):
-            try:
-                return self._execute_over(request, context, control)
-            except _WithdrawnError:
-                pass  # the answer lacks the segment, so that the broker asks another replica for it
-            # Here the error is gone, and with it the tables of the run that it ended.
-            control.run_again()
-        raise QueryExecutionError(
-            f"more than {DAMAGED_MAX} segments of '{request.table_name_with_type}' that the query reads are damaged; "
-            "they are being replaced: ask again"
-        )
-
-    def _execute_over(self, request: ServerRequest, context: QueryContext, control: QueryControl) -> PartialResult:
-        """Raises _WithdrawnError if a segment was found damaged and is not served any more."""
-        table = request.table_name_with_type
-        held = (
-            given_segment(request)
-            if request.given_rows
-            else self._registry.acquire(table, request.segment_names, request.num_consuming)
-        )
-        with held as acquired:
-            cpu_start_ns = time.thread_time_ns()
-            start_ns = self._clock.monotonic_ns()
-            threads = min(self._limits.threads, context.options.max_threads or self._limits.threads)
-            try:
-                with stage(control.trace, "EXECUTE") as executing:
-                    executing.note(segments=len(acquired.segments), totalDocs=acquired.segments.total_docs)
-                    partial = execute(
-                        context,
-                        acquired.segments,
-                        control,
-                        threads=threads,
-                        executor=self._kernel_threads,
-                        host=self._host,
-                        # What codes of a system table's values are kept for serves no later query.
-                        dictionaries=None if request.given_rows else self._dictionaries,
-                        is_final=bool(request.flags & FLAG_FINAL) and not acquired.missing,
-                    )
-            except PinotError as error:
-                if isinstance(error, SegmentCorruptError):
-                    self._damaged(table, acquired.segments, error)
-                partial = PartialResult(exceptions=[QueryException(error.code, _shown(error))])
-                partial.statistics.num_segments_queried = len(acquired.segments)
-                # What ran is counted by `execute`; of what failed, this is all that is known.
-                partial.statistics.cpu_ns = time.thread_time_ns() - cpu_start_ns
-                partial.statistics.execution_ns = self._clock.monotonic_ns() - start_ns
-        partial.missing_segments = list(acquired.missing)
-        if acquired.offsets:
-            partial.partition_offsets = list(acquired.offsets)
-            acquired.in_segments(partial, is_explained=context.explain)
-        if control.trace is not None:
-            partial.trace = control.trace.stages()
-        return partial
-
-    def _damaged(self, table: str, segments: Iterable[Segment], damage: SegmentCorruptError) -> None:
-        log.error("a query found damaged bytes table=%s reason=%s", table, damage.message)
-        name = damage.context.get("segment")
-        segment = next((one for one in segments if one.name == name and isinstance(one, ImmutableSegment)), None)
-        if segment is not None and self._registry.withdraw(table, segment):
-            self._on_damage(table, segment, damage)
-            raise _WithdrawnError
-        if segment is None or self._registry.segment(table, segment.name) is segment:
-            self._on_damage(table, None, damage)
-            return
-        raise _WithdrawnError  # another query was faster, or there is a new version
 
     def _decode(self, content: bytes) -> QueryContext:
         """The query, under this server's own ceilings."""
@@ -491,11 +408,3 @@ class QueryService:
 def _name(request: ServerRequest) -> str:
     """As the answer of its broker names the query (requestId), with the table: a hybrid table's are two here."""
     return f"{request.broker_id}_{request.request_id} on {request.table_name_with_type}"
-
-
-def _shown(error: PinotError) -> str:
-    """The text of an error for clients: internal errors are logged in full and shown without local paths."""
-    if error.http_status < 500:
-        return error.message
-    log.warning("query failed error=%s code=%d context=%s", error, error.code, error.context)
-    return hide_paths(error.message)

@@ -204,7 +204,7 @@ class CompilesAtOnce:
 
 def lacks_kernels(service: QueryService, kernels: list[Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each query of the server calls these, until they are compiled."""
-    compilers, execute = CompilesAtOnce(), service._execute_whole
+    compilers, execute = CompilesAtOnce(), service._runs.run
 
     def execute_or_lack(*arguments: Any) -> PartialResult:
         for kernel in kernels:
@@ -212,7 +212,7 @@ def lacks_kernels(service: QueryService, kernels: list[Kernel], monkeypatch: pyt
                 raise KernelMissingError(kernel)
         return execute(*arguments)
 
-    monkeypatch.setattr(service, "_execute_whole", execute_or_lack)
+    monkeypatch.setattr(service._runs, "run", execute_or_lack)
     waits = KernelWaits(cast(Compilers, compilers), SystemClock(), service._metrics)
     monkeypatch.setattr(service, "_kernels", waits)
 

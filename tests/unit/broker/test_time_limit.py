@@ -20,7 +20,7 @@ from pinotpy.errors import ServerNotRespondingError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.partial import QueryException
 from pinotpy.query.runtime.control import timeout_error
-from pinotpy.server import query_service
+from pinotpy.server import query_runs
 
 TEXT = "SELECT SUM(n) FROM t WHERE n > 3"
 
@@ -104,7 +104,7 @@ def test_a_time_out_names_the_limit_that_bound(
     monkeypatch.setattr(cluster.broker, "clock", clock)
     monkeypatch.setattr(service, "_clock", clock)
     monkeypatch.setattr(service, "_limits", replace(service._limits, timeout_ms=server_ms))
-    monkeypatch.setattr(query_service, "execute", late)
+    monkeypatch.setattr(query_runs, "execute", late)
     monkeypatch.setitem(cluster.catalog.targets, "t", replace(cluster.catalog.targets["t"], timeout_ms=table_ms))
     answer = cluster.ask(TEXT, dialect, query_options="" if option_ms is None else f"timeoutMs={option_ms}")
     (exception,) = answer["exceptions"]

@@ -22,7 +22,7 @@ from pinotpy.errors import SegmentCorruptError
 from pinotpy.memory.budget import ProcessBudget
 from pinotpy.segment import layout
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
-from pinotpy.server import query_service
+from pinotpy.server import query_runs
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "LONG"}]})
 CONFIG = TableConfig.from_json(
@@ -72,7 +72,7 @@ class Replicas:
         for server, folder in zip(servers, self.folders, strict=True):
             for name in self.names:
                 self.cluster.registries[server].put("t_OFFLINE", load_segment(folder / name))
-            self.cluster.services[server]._on_damage = self._found
+            self.cluster.services[server]._runs._on_damage = self._found
 
     def _found(self, table: str, segment: ImmutableSegment | None, damage: SegmentCorruptError) -> None:
         assert "does not match its CRC" in damage.message
@@ -125,7 +125,7 @@ def test_the_run_without_the_damaged_segment_begins_with_nothing_charged(
     [registry] = replicas.cluster.registries.values()
     name = replicas.names[1]
     damaged, looks = registry.segments("t_OFFLINE")[name], []
-    look, run = ImmutableSegment.look, query_service.execute
+    look, run = ImmutableSegment.look, query_runs.execute
     charged: list[tuple[int, int, bool]] = []
 
     def look_after_damage(segment: ImmutableSegment) -> None:
@@ -145,7 +145,7 @@ def test_the_run_without_the_damaged_segment_begins_with_nothing_charged(
         return run(*args, **kwargs)
 
     monkeypatch.setattr(ImmutableSegment, "look", look_after_damage)
-    monkeypatch.setattr(query_service, "execute", run_noting_charges)
+    monkeypatch.setattr(query_runs, "execute", run_noting_charges)
     answer = replicas.cluster.sql("SELECT n, COUNT(*) FROM t GROUP BY n ORDER BY n LIMIT 3000")
     replicas.cluster.close()
     assert [error["errorCode"] for error in answer["exceptions"]] == [305]

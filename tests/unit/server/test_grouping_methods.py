@@ -46,7 +46,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
     ]
     cluster.add_table(SCHEMA, CONFIG, [[part] for part in parts])
     for service in cluster.services.values():
-        service._dictionaries = SharedDictionaries()
+        service._runs._dictionaries = SharedDictionaries()
     yield cluster
     cluster.close()
 

@@ -22,7 +22,7 @@ from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.rpc.dispatch import Dispatcher
 from pinotpy.rpc.wire import ServerRequest, encode_request
-from pinotpy.server import query_service
+from pinotpy.server import query_runs
 
 SERVER_LIMIT_MS = 600_000
 
@@ -62,8 +62,8 @@ def test_a_query_has_the_time_that_it_asked_for(
         control.words[abi.C_DEADLINE_NS] = 0  # the kernels know no other clock than the machine's
         return executed(context, segments, control, **_)
 
-    executed = query_service.execute
-    monkeypatch.setattr(query_service, "execute", execute)
+    executed = query_runs.execute
+    monkeypatch.setattr(query_runs, "execute", execute)
     monkeypatch.setattr(cluster.broker, "clock", clock)
     monkeypatch.setattr(service, "_clock", clock)
     dispatcher = Dispatcher(service.handle, service.cancel)
