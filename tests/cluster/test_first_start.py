@@ -65,13 +65,13 @@ def nobody_compiles_the_others(folder: Path) -> Iterator[None]:
 def test_a_query_waits_for_its_own_kernel_and_says_so(folder: Path, tmp_path: Path) -> None:
     cluster = None
     others, one = ExitStack(), ExitStack()
-    settings = tmp_path / "broker.properties"
-    settings.write_text(f"pinot.broker.timeoutMs={int(PATIENCE_S * 1000)}\n")
+    settings, patience_ms = tmp_path / "daemons.properties", int(PATIENCE_S * 1000)
+    settings.write_text(f"pinot.broker.timeoutMs={patience_ms}\npinot.server.query.executor.timeout={patience_ms}\n")
     try:
         with ThreadPoolExecutor(1) as asking, others, one:
             others.enter_context(nobody_compiles_the_others(folder))
             one.enter_context(locked(folder / ".compiling", KERNEL))
-            cluster = LiveCluster(tmp_path, num_servers=1, broker_options=("--config-file", str(settings)))
+            cluster = LiveCluster(tmp_path, num_servers=1, daemon_options=("--config-file", str(settings)))
             cluster.add_table(SCHEMA, CONFIG, [[pa.RecordBatch.from_pydict({"fare": pa.array(FARES, pa.int64())})]])
             server = cluster.processes.daemons["server-0"].ready["url"]
 
