@@ -28,9 +28,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.daemons import start_one_of_each
 from bench.machine import commit_name, machine
 from pinotpy.cli.local_cluster import LocalCluster
-from pinotpy.service.ports import free_port
 
 CITIES: Final = ("Köln", "Bonn", "München", "Berlin; Mitte", "Düsseldorf", "NULL", "")
 HEADER: Final = ("Nr.", "Ort", "Straße", "Preis (€)", "Menge", "Datum", "Geändert am", "bezahlt", "Bemerkung", "Rabatt")
@@ -92,20 +92,7 @@ def running_cluster(folder: Path) -> Iterator[str]:
     cluster = LocalCluster(folder / "daemons")
     try:
         cluster.compile_kernels()
-        zookeeper = cluster.start(
-            "zookeeper", "start-zookeeper", "--zk-port", str(free_port()), "--data-dir", str(folder / "zk")
-        )
-        common = ("--zk-address", zookeeper.ready["address"])
-        controller = cluster.start(
-            "controller", "start-controller", *common, "--controller-port", "0", "--data-dir", str(folder / "store")
-        )
-        broker = cluster.launch("broker", "start-broker", *common, "--broker-port", "0")
-        server = cluster.launch(
-            "server", "start-server", *common, "--server-port", str(free_port()),
-            "--server-admin-port", str(free_port()), "--data-dir", str(folder / "server"),
-        )  # fmt: skip
-        cluster.wait_ready(broker, server)
-        yield controller.ready["url"]
+        yield start_one_of_each(cluster, folder)[0]
     finally:
         cluster.stop_all()
 

@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from bench.daemons import start_one_of_each
 from bench.http import Connection
 from bench.machine import commit_name, machine
 from bench.realtime_ingest import SCHEMA_DOCUMENT
@@ -33,7 +34,6 @@ from pinotpy.cli.asking import ask
 from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.client.controller import ControllerClient
 from pinotpy.errors import PinotError
-from pinotpy.service.ports import free_port
 
 TIMEOUT_S: Final = 600.0
 QUERIES: Final = (
@@ -69,23 +69,11 @@ def reading(brokers: str, topic: str, segment_rows: int) -> Iterator[tuple[Local
     folder = Path(tempfile.mkdtemp(prefix="pinotpy-bench-"))
     cluster = LocalCluster(folder / "daemons")
     try:
-        zookeeper = cluster.start(
-            "zookeeper", "start-zookeeper", "--zk-port", str(free_port()), "--data-dir", str(folder / "zk")
-        )
-        common = ("--zk-address", zookeeper.ready["address"])
-        controller = cluster.start(
-            "controller", "start-controller", *common, "--controller-port", "0", "--data-dir", str(folder / "store")
-        )
-        broker = cluster.launch("broker", "start-broker", *common, "--broker-port", "0")
-        server = cluster.launch(
-            "server", "start-server", *common, "--server-port", str(free_port()),
-            "--server-admin-port", str(free_port()), "--data-dir", str(folder / "server"),
-        )  # fmt: skip
-        cluster.wait_ready(broker, server)
-        client = ControllerClient(controller.ready["url"])
+        controller_url, broker_url = start_one_of_each(cluster, folder)
+        client = ControllerClient(controller_url)
         client.add_schema(SCHEMA_DOCUMENT)
         client.add_table(table_config(brokers, topic, segment_rows))
-        yield cluster, broker.ready["url"]
+        yield cluster, broker_url
     finally:
         cluster.stop_all()
         shutil.rmtree(folder, ignore_errors=True)

@@ -184,27 +184,28 @@ def build_and_load(
     """Look the table up, `build` and `load`. Of two loads that make a table at the same time, one adds to what the
     other one made.
     """
-    existing = existing_table(client, request.table)
-    for number in range(2):
-        folder = work_dir / f"try-{number}"
+
+    def tried(existing: tuple[Schema, TableConfig] | None, folder: Path) -> Loaded:
         folder.mkdir()
         readings = build(request, folder, existing, tell)
-        try:
-            return load(
-                client,
-                request,
-                access,
-                existing=existing,
-                readings=readings,
-                broker_url=broker_url,
-                timeout_s=timeout_s,
-                tell=tell,
-            )
-        except AlreadyExistsError:
-            if existing is not None or number:
-                raise
-            existing = existing_table(client, request.table)
-    raise AssertionError("the second try returns or raises")
+        return load(
+            client,
+            request,
+            access,
+            existing=existing,
+            readings=readings,
+            broker_url=broker_url,
+            timeout_s=timeout_s,
+            tell=tell,
+        )
+
+    existing = existing_table(client, request.table)
+    try:
+        return tried(existing, work_dir / "first")
+    except AlreadyExistsError:
+        if existing is not None:
+            raise
+    return tried(existing_table(client, request.table), work_dir / "second")
 
 
 def _ms(seconds: float) -> int:

@@ -4,12 +4,9 @@ another loads and calls them. Loops, exceptions, functions of functions, and one
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
+
+from kernel_programs import run_with_cache
 
 FUNCTIONS = """
 import numpy as np
@@ -62,19 +59,9 @@ print(json.dumps([hits, kernel(values, 8), next_of(1), half(4), failure]))
 """
 
 
-def run(folder: Path, program: str) -> Any:
-    environment = {**os.environ, "PINOTPY_KERNEL_CACHE": str(folder / "cache")}
-    environment["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def test_kernels_of_functions_that_are_only_linked_run(tmp_path: Path) -> None:
+def test_kernels_of_functions_that_are_only_linked_run_with_cache(tmp_path: Path) -> None:
     (tmp_path / "functions.py").write_text(FUNCTIONS)
-    made = run(tmp_path, COMPILE)
+    made = run_with_cache(tmp_path, COMPILE)
     assert made["half"] == made["sum_of"] == "_LinkedOnly"
     assert "_LinkedOnly" not in (made["next_of"], made["kernel"])
-    assert run(tmp_path, RUN) == [[1, 1], 500.5 * 250 * 4 * 2 + 3, 2, 2, "odd"]
+    assert run_with_cache(tmp_path, RUN) == [[1, 1], 500.5 * 250 * 4 * 2 + 3, 2, 2, "odd"]

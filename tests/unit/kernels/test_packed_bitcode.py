@@ -4,12 +4,9 @@ function that one process compiles into a cache and another loads.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
+
+from kernel_programs import run_with_cache
 
 FUNCTION = """
 from numba import njit
@@ -38,17 +35,7 @@ print(json.dumps([hits, *before, value, doubled_twice(3), loaded.library._shared
 """
 
 
-def run(folder: Path, program: str) -> Any:
-    environment = {**os.environ, "PINOTPY_KERNEL_CACHE": str(folder / "cache")}
-    environment["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout or "null")
-
-
 def test_a_kernel_with_packed_bitcode_runs_and_is_linked(tmp_path: Path) -> None:
     (tmp_path / "function.py").write_text(FUNCTION)
-    run(tmp_path, "import pinotpy.kernels, function")
-    assert run(tmp_path, PROGRAM) == [1, True, True, 42, 12, True]
+    run_with_cache(tmp_path, "import pinotpy.kernels, function")
+    assert run_with_cache(tmp_path, PROGRAM) == [1, True, True, 42, 12, True]
