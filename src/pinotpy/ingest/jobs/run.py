@@ -142,12 +142,17 @@ def _done(
     parallelism = context.spec.segment_creation_job_parallelism or _worthwhile(
         sum(sizes.values()) or sum(entry.size_bytes for unit in units for entry in unit.inputs)
     )
-    running = run_units(context, units, work_dir, parallelism, tell)
+    ends = False
+    running = run_units(context, units, work_dir, parallelism, tell, lambda: not ends)
     try:
         for report in running:
             reports.append(report)
             tell(report.unit_id, sizes[report.unit_id])
-            if report.error is not None and not (
+            if report.code == AlreadyExistsError.code:
+                # The archive that is in its way may be of a unit whose report is still on its way: whether it was there
+                # before this job is known when those in progress are done.
+                ends = True
+            elif report.error is not None and not (
                 report.is_input_fault and context.spec.pinotpy.on_file_error is FileErrors.SKIP
             ):
                 break

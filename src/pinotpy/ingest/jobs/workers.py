@@ -42,16 +42,24 @@ Progress = Callable[[int, int], None]
 
 
 def run_units(
-    context: JobContext, units: Sequence[Unit], work_dir: Path, parallelism: int, progress: Progress
+    context: JobContext,
+    units: Sequence[Unit],
+    work_dir: Path,
+    parallelism: int,
+    progress: Progress,
+    begins_more: Callable[[], bool],
 ) -> Iterator[UnitReport]:
     """The reports of units as they are done, in any order. Closing the iterator stops the workers.
 
     Args:
         parallelism: processes, at most eight a core; 1 = this one.
+        begins_more: asked before each unit; once it says no, only the units in progress are done.
     """
     parallelism = min(parallelism, len(units), _PROCESSES_PER_CORE * len(os.sched_getaffinity(0)))
     if parallelism <= 1:
         for unit in units:
+            if not begins_more():
+                return
             yield build_unit(
                 context,
                 unit,
@@ -75,6 +83,7 @@ def run_units(
         [sys.executable, "-m", "pinotpy.ingest.jobs.worker", str(context_file), str(work_dir), str(threads)],
         units,
         progress,
+        begins_more,
     )
     try:
         yield from pool.run(parallelism)
@@ -86,8 +95,10 @@ def run_units(
 class _Pool:
     """Workers and the units that wait for them. Everything is decided on the caller's thread; threads only read."""
 
-    def __init__(self, command: list[str], units: Sequence[Unit], progress: Progress) -> None:
-        self._command, self._progress = command, progress
+    def __init__(
+        self, command: list[str], units: Sequence[Unit], progress: Progress, begins_more: Callable[[], bool]
+    ) -> None:
+        self._command, self._progress, self._begins_more = command, progress, begins_more
         self._waiting = deque((unit, 1) for unit in units)
         self._busy: dict[int, tuple[subprocess.Popen[str], Unit, int]] = {}
         self._idle: list[subprocess.Popen[str]] = []
@@ -95,6 +106,9 @@ class _Pool:
 
     def run(self, parallelism: int) -> Iterator[UnitReport]:
         while self._waiting or self._busy:
+            if self._waiting and not self._begins_more():
+                self._waiting.clear()
+                continue
             while self._waiting and len(self._busy) < parallelism:
                 unit, attempt = self._waiting.popleft()
                 self._give(unit, attempt)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from job_data import CONFIG, FIRST_DAY, SCHEMA, all_rows, duckdb_rows, job
 from pinotpy.config.date_time import parse_format
 from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, OutOfCapacityError, ResourceError, UserError
 from pinotpy.ingest.batch import find_input_files
+from pinotpy.ingest.jobs.report import UnitReport
 from pinotpy.ingest.jobs.run import run_job
 from pinotpy.ingest.jobs.work_folder import work_folder
+from pinotpy.ingest.jobs.workers import run_units
 from pinotpy.ingest.pipeline import RowPipeline
 from pinotpy.ingest.push.sources import read_sources
 
@@ -248,6 +251,32 @@ def test_two_segments_of_one_name_in_one_folder_are_told_as_such(tmp_path: Path,
     }
     report = run_job(job(tmp_path, **same))
     assert report.error is not None and "given more than once" in report.error and "overwriteOutput" not in report.error
+
+
+def test_one_name_given_twice_is_told_though_the_refused_one_reports_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for city in ("Bern", "Ulm"):
+        write_csv(tmp_path / "in" / f"{city}.csv", GOOD.replace("Bern", city))
+
+    def refused_first(*args: Any) -> Iterator[UnitReport]:
+        yield from sorted(run_units(*args), key=lambda report: report.error is None)
+
+    monkeypatch.setattr("pinotpy.ingest.jobs.run.run_units", refused_first)
+    report = run_job(job(tmp_path, segmentNameGeneratorSpec={"configs": {"exclude.sequence.id": "true"}}))
+    assert report.error is not None and "given more than once" in report.error and "overwriteOutput" not in report.error
+    assert len(report.units) == 2
+
+
+def test_an_archive_in_the_way_ends_the_job_before_other_units_begin(tmp_path: Path) -> None:
+    write_csv(tmp_path / "in" / "1.csv", GOOD)
+    assert run_job(job(tmp_path)).error is None
+    write_csv(tmp_path / "in" / "1.csv", GOOD.replace("Bern", "Ulm"))
+    for number in range(2, 5):
+        write_csv(tmp_path / "in" / f"{number}.csv", GOOD)
+    report = run_job(job(tmp_path))
+    assert report.error is not None and "exists with other content" in report.error
+    assert "3 of 4 units were not begun" in report.error and len(report.units) == 1
 
 
 @pytest.mark.parametrize("spelling", ["./in", "in//", "in/.", "../{name}/in", "."])
