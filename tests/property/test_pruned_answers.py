@@ -8,6 +8,7 @@ over all segments.
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import duck_oracle
 import pytest
 from in_process import InProcessCluster
-from random_queries import check, random_question
+from random_queries import Question, check, random_question
 from random_tables import RandomTable, random_table, sort_value
 from thinning import cases
 
@@ -28,15 +29,22 @@ FULL_TABLES = cases(10_000, multiple_of=QUESTIONS_PER_TABLE * CHUNKS) // QUESTIO
 FULL_START = 1_000_000
 
 
-def prunable_table(rng: random.Random) -> RandomTable:
-    """Many segments, most often in the order of a column, of which one may be partitioned."""
+# How often another question is drawn in the place of one that does not ask for the column that segments go by.
+DRAWN_MAX = 4
+
+
+def prunable_table(rng: random.Random) -> tuple[RandomTable, str]:
+    """Many segments, most often in the order of a column, of which one may be partitioned. With the name of the column
+    by which most can be pruned.
+    """
     table = random_table(rng, rows_max=80)
     while not 8 <= table.num_rows <= 400:
         table = random_table(rng, rows_max=80)
     plain = [column for column in table.columns if column.single_value]
-    cells = table.cells
+    cells, ordered_by = table.cells, ""
     if plain and rng.random() < 0.85:
         by = rng.choice(plain)
+        ordered_by = by.name
         filled = [by.default if cell is None else cell for cell in cells[by.name]]
         order = sorted(range(table.num_rows), key=lambda row: sort_value(filled[row]))
         cells = {name: [values[row] for row in order] for name, values in cells.items()}
@@ -44,11 +52,20 @@ def prunable_table(rng: random.Random) -> RandomTable:
     document = table.config.to_json_dict()
     whole = [column for column in plain if column.type in ("INT", "LONG", "STRING", "BOOLEAN")]
     if whole and rng.random() < 0.7:
+        partitioned = rng.choice(whole).name
+        ordered_by = ordered_by or partitioned
         functions = {"functionName": rng.choice(["Murmur", "HashCode"]), "numPartitions": rng.choice([2, 7, 64])}
-        document["tableIndexConfig"]["segmentPartitionConfig"] = {
-            "columnPartitionMap": {rng.choice(whole).name: functions}
-        }
-    return replace(table, cells=cells, cuts=cuts, config=TableConfig.from_json(document))
+        document["tableIndexConfig"]["segmentPartitionConfig"] = {"columnPartitionMap": {partitioned: functions}}
+    return replace(table, cells=cells, cuts=cuts, config=TableConfig.from_json(document)), ordered_by
+
+
+def asked_question(rng: random.Random, table: RandomTable, column: str) -> Question:
+    """Most often with a condition on the column."""
+    for _ in range(DRAWN_MAX):
+        question = random_question(rng, table)
+        if re.search(rf"\b{column}\b", question.text.partition(" WHERE ")[2].partition(" GROUP BY ")[0]):
+            break
+    return question
 
 
 def counters(answer: dict[str, Any]) -> tuple[Any, ...]:
@@ -66,7 +83,7 @@ def counters(answer: dict[str, Any]) -> tuple[Any, ...]:
 def run_seed(seed: int, directory: Path) -> tuple[int, int]:
     """Ask about the table of `seed`; return over how many segments, and how many of them the broker left out."""
     rng = random.Random(seed)
-    table = prunable_table(rng)
+    table, column = prunable_table(rng)
     cluster = InProcessCluster(directory / str(seed), num_servers=rng.choice([1, 2, 3]), threads=1, prunes=True)
     connection = duck_oracle.load(table, null_handling=table.null_handling)
     options = f"preserveType=true;enableNullHandling={str(table.null_handling).lower()}"
@@ -74,7 +91,7 @@ def run_seed(seed: int, directory: Path) -> tuple[int, int]:
     try:
         cluster.add_table(table.schema, table.config, table.splits())
         for number in range(QUESTIONS_PER_TABLE):
-            question = random_question(rng, table)
+            question = asked_question(rng, table, column)
             ask = cluster.pql if question.dialect == "pql" else cluster.sql
             answer = ask(question.text, query_options=options)
             try:

@@ -39,17 +39,17 @@ class CompiledQuery:
     bound: BoundQuery | None
     now_ms: int
 
-    def of_half(self, half: Half) -> QueryContext:
-        """As the servers of a half get it."""
-        context = half.of_half(self.context)
+    def filter_of(self, half: Half) -> QueryContext:
+        """With the filter that the servers of a half get."""
+        context = self.context if half.time_predicate is None else half.of_half(self.context)
         if self.bound is None:
             return pin_time(context, self.now_ms)
         return with_literals(context, _literals(self.bound, half))
 
     def encoded(self, half: Half) -> tuple[bytes, bytes | None]:
-        """The bytes of that: the whole context, or what many queries share of it, and the literals."""
+        """What the servers of a half get: the whole context, or what many queries share of it, and the literals."""
         if self.bound is None:
-            return encode_context(self.of_half(half)), None
+            return encode_context(pin_time(half.of_half(self.context), self.now_ms)), None
         key = half.routing.table, half.time_predicate
         blank = self.bound.blanks.get(key, lambda: half.of_half(self.context))
         return blank, encode_literals(_literals(self.bound, half))
@@ -130,13 +130,13 @@ async def _kept(broker: Broker, query: CompiledQuery, half: Half, key: tuple[byt
     found = pruner.found(key)
     if found is not None:
         return found[0]
-    kept = await _on(broker, pruner.is_large, lambda: pruner.prune(query.of_half(half)))
+    kept = await _on(broker, pruner.is_large, lambda: pruner.prune(query.filter_of(half)))
     pruner.keep(key, kept)
     return kept
 
 
 async def _explained(broker: Broker, query: CompiledQuery, half: Half, pruner: SegmentPruner) -> ExplainedPruning:
-    return await _on(broker, pruner.is_large, lambda: pruner.explain(query.of_half(half)))
+    return await _on(broker, pruner.is_large, lambda: pruner.explain(query.filter_of(half)))
 
 
 async def _on(broker: Broker, is_long: bool, work: Callable[[], T]) -> T:

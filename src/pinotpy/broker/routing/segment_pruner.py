@@ -50,13 +50,15 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What segments are known by: facts in the order of the routing; docs: int64[n], by their records. is_blank: no
-    record says anything. unused: by what kept them from being used, how many records exclude nothing or less.
+    """What segments are known by: facts in the order of the routing; docs: int64[n], by their records, num_docs: of
+    all. columns: those of which anything is known. unused: by what kept them from being used, how many records exclude
+    nothing or less.
     """
 
     table: FactsTable
     docs: Int64Array
-    is_blank: bool
+    num_docs: int
+    columns: frozenset[str]
     unused: dict[str, int]
 
 
@@ -93,14 +95,14 @@ class SegmentPruner:
     def prune(self, context: QueryContext) -> Kept | None:
         """What the filter of `context`, which is as servers get it, leaves; None: all segments. On any thread."""
         known = self._of_records()
-        if known.is_blank or context.filter is None:
-            return None
         table = known.table
+        if not table.has_empty and known.columns.isdisjoint([column.name for column in context.columns]):
+            return None  # most filters that exclude nothing
         rows = np.flatnonzero(prune(context, table).kept) if len(table) <= WALKED_MAX else kept_rows(context, table)
         if len(rows) == len(table):
             return None
         names = table.names
-        num_docs = int(known.docs.sum()) - int(known.docs[rows].sum())
+        num_docs = known.num_docs - int(known.docs[rows].sum())
         return Kept(tuple([names[row] for row in rows.tolist()]), len(table) - len(rows), num_docs)
 
     def explain(self, context: QueryContext) -> ExplainedPruning:
@@ -178,12 +180,13 @@ class PrunedTable:
             }
             read = self._facts.read(believed, schema)
             facts: dict[str, SegmentFacts] = {name: read.get(name, NOTHING_KNOWN) for name in names}
-            is_blank = all(each is NOTHING_KNOWN or each == NOTHING_KNOWN for each in facts.values())
+            columns = {name for each in facts.values() for name in each.ranges}
+            columns |= {each.partitions.column for each in facts.values() if each.partitions is not None}
             docs = np.fromiter((records[name].total_docs if name in records else 0 for name in names), np.int64)
             table = self._newest = FactsTable(facts, self._newest)
             num_unproven = sum(name in records for name in names) - len(believed)
             unused = {**({NOT_PROVEN: num_unproven} if num_unproven else {}), **self._facts.num_faulty}
-            return _Known(table, docs, is_blank, unused)
+            return _Known(table, docs, int(docs.sum()), frozenset(columns), unused)
 
 
 def is_served(record: SegmentZkMetadata, content: str) -> bool:
