@@ -189,6 +189,7 @@ class ClusterCatalog:
         if view is not self._resolved_view:
             self._resolved.clear()
             self._addresses.clear()
+            self._pruned = {table: pruned for table, pruned in self._pruned.items() if table in view.ideal_states}
             self._resolved_view = view
         return view
 

@@ -96,14 +96,15 @@ async def choose_segments(
             encoded, literals = await asyncio.to_thread(query.encoded, half)
         else:
             encoded, literals = query.encoded(half)
-        kept = None if skips else await _kept(broker, query, half, (encoded, literals))
+        is_pruned = not skips and (query.context.filter is not None or half.time_predicate is not None)
+        kept = await _kept(broker, query, half, (encoded, literals)) if is_pruned else None
         selection = (
             half.routing.select(number, excluded, lagging)
             if kept is None
             else half.routing.select_some(kept.names, kept.selections, number, excluded, lagging)
         )
         chosen.append(HalfAsked(half, encoded, literals, selection, kept))
-        if query.context.explain and not skips and half.pruner is not None:
+        if query.context.explain and is_pruned and half.pruner is not None:
             explained.append(await _explained(broker, query, half, half.pruner))
     if all(one.kept is None for one in chosen):
         return SegmentChoice(chosen, explained=explained)
@@ -123,9 +124,9 @@ async def choose_segments(
 
 
 async def _kept(broker: Broker, query: CompiledQuery, half: Half, key: tuple[bytes, bytes | None]) -> Kept | None:
-    """The segments of a half that may have rows; None: all. `key`: the bytes of the query."""
+    """The segments of a half that pass its filter; None: all. `key`: the bytes of the query."""
     pruner = half.pruner
-    if pruner is None or (query.context.filter is None and half.time_predicate is None):
+    if pruner is None:
         return None
     found = pruner.found(key)
     if found is not None:

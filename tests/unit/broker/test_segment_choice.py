@@ -6,7 +6,6 @@ of it: EXPLAIN, the routing of a query under the caller's rights, metrics.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -247,7 +246,7 @@ def test_explain_says_what_was_pruned_and_what_prunes_nothing(cluster: InProcess
     assert (analyzed["prunedByBroker"], analyzed["queried"]) == (7, 1)
     unpruned = cluster.sql(f"EXPLAIN PLAN FOR {text}", query_options="skipBrokerPruning=true")
     assert "brokerPruning" not in unpruned["explain"]
-    assert "BROKER_PRUN" not in json.dumps(cluster.sql("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t")["resultTable"])
+    assert "brokerPruning" not in cluster.sql("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t")["explain"]
 
 
 def test_an_option_that_is_neither_true_nor_false_is_refused(cluster: InProcessCluster) -> None:

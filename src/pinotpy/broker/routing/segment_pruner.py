@@ -86,6 +86,8 @@ class SegmentPruner:
 
     def keep(self, key: Hashable, kept: Kept | None) -> None:
         """Remember it for `found`."""
+        if key in self._results:
+            return  # two queries found it at the same time
         self._results[key] = kept
         self._num_names += 0 if kept is None else len(kept.names)
         while len(self._results) > RESULTS_MAX or (self._num_names > NAMES_KEPT_MAX and len(self._results) > 1):
