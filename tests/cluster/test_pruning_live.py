@@ -33,12 +33,17 @@ CONFIG: dict[str, Any] = {
     "tableIndexConfig": {},
     "metadata": {},
 }
+# Days of the tests are counted from this one.
+FIRST_DAY = 18_000
 FIXED_DAYS = range(100, 104)
 
 
 def rows_of(days: range) -> list[pa.RecordBatch]:
     values = [day for day in days for _ in range(ROWS_A_DAY)]
-    columns = {"item": pa.array([f"i{day}" for day in values]), "day": pa.array(values, pa.int32())}
+    columns = {
+        "item": pa.array([f"i{day}" for day in values]),
+        "day": pa.array([FIRST_DAY + day for day in values], pa.int32()),
+    }
     return [pa.RecordBatch.from_pydict(columns)]
 
 
@@ -56,7 +61,7 @@ class Asker:
     def _ask(self) -> None:
         with httpx.Client(base_url=self._broker, timeout=120, trust_env=False) as client:
             while not self._stopping.is_set():
-                sql = f"SELECT COUNT(*) FROM moves WHERE day = {self._day}"
+                sql = f"SELECT COUNT(*) FROM moves WHERE day = {FIRST_DAY + self._day}"
                 answer = client.post("/query/sql", json={"sql": sql}).json()
                 self.num_asked += 1
                 if answer["exceptions"] or answer["resultTable"]["rows"] != [[ROWS_A_DAY]]:
@@ -82,12 +87,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 
 
 def count(cluster: LiveCluster, day: int, options: str = "") -> dict[str, Any]:
-    return cluster.query(f"SELECT COUNT(*) FROM moves WHERE day = {day}{options}", "sql")
+    return cluster.query(f"SELECT COUNT(*) FROM moves WHERE day = {FIRST_DAY + day}{options}", "sql")
 
 
 def asked_for(cluster: LiveCluster, day: int) -> set[str]:
     """The segments that the broker asks for rows of a day."""
-    params = {"query": f"SELECT COUNT(*) FROM moves WHERE day = {day}"}
+    params = {"query": f"SELECT COUNT(*) FROM moves WHERE day = {FIRST_DAY + day}"}
     answer = httpx.get(f"{cluster.broker_url}/debug/routingTable/sql", params=params, trust_env=False).json()
     return {name for servers in answer.values() for names in servers.values() for name in names}
 
@@ -136,7 +141,7 @@ def test_refreshes_lose_no_row_to_pruning(cluster: LiveCluster) -> None:
 
 def test_the_routing_of_a_query_is_shown_in_both_dialects(cluster: LiveCluster) -> None:
     by_table = {"moves_OFFLINE"}
-    params = {"pql": f"SELECT COUNT(*) FROM moves WHERE day = {FIXED_DAYS[0]}"}
+    params = {"pql": f"SELECT COUNT(*) FROM moves WHERE day = {FIRST_DAY + FIXED_DAYS[0]}"}
     shown = httpx.get(f"{cluster.broker_url}/debug/routingTable", params=params, trust_env=False)
     assert shown.status_code == 200 and set(shown.json()) == by_table
     assert list(shown.json()["moves_OFFLINE"].values()) == [["moves_0"]]
