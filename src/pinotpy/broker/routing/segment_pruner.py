@@ -24,10 +24,12 @@ from pinotpy.query.model.context import QueryContext
 from pinotpy.query.pruning.facts import NOTHING_KNOWN, SegmentFacts
 from pinotpy.query.pruning.facts_table import FactsTable
 from pinotpy.query.pruning.kept import kept_rows
+from pinotpy.query.pruning.leaves import Rule
 from pinotpy.query.pruning.prune import Pruning, prune
 
 # Of fewer segments all are compared before an index has found some.
 WALKED_MAX: Final = 512
+FEW_MAX: Final = 64
 # What the first query of a larger table takes is no work for an event loop.
 INLINE_SEGMENTS_MAX: Final = 5_000
 # Results that are kept: dashboards repeat their queries. Names of segments in all of them together.
@@ -50,14 +52,15 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What segments are known by: facts in the order of the routing; docs: int64[n], by their records, num_docs: of
-    all. columns: those of which anything is known. unused: by what kept them from being used, how many records exclude
-    nothing or less.
+    """What segments are known by: facts in the order of the routing; docs: int64[n], by their records; few_docs: the
+    same, where there are few; num_docs: of all. columns: those of which anything is known. unused: by what kept them
+    from being used, how many records exclude nothing or less.
     """
 
     table: FactsTable
     docs: Int64Array
     num_docs: int
+    few_docs: list[int]
     columns: frozenset[str]
     unused: dict[str, int]
 
@@ -100,12 +103,18 @@ class SegmentPruner:
         table = known.table
         if not table.has_empty and known.columns.isdisjoint([column.name for column in context.columns]):
             return None  # most filters that exclude nothing
-        rows = np.flatnonzero(prune(context, table).kept) if len(table) <= WALKED_MAX else kept_rows(context, table)
+        if len(table) <= FEW_MAX:  # each call of numpy takes a microsecond
+            rows = [row for row, rule in enumerate(prune(context, table).rules.tolist()) if rule == Rule.KEPT]
+            num_docs = sum([known.few_docs[row] for row in rows])
+        else:
+            found = (
+                np.flatnonzero(prune(context, table).kept) if len(table) <= WALKED_MAX else kept_rows(context, table)
+            )
+            rows, num_docs = found.tolist(), int(known.docs[found].sum())
         if len(rows) == len(table):
             return None
         names = table.names
-        num_docs = known.num_docs - int(known.docs[rows].sum())
-        return Kept(tuple([names[row] for row in rows.tolist()]), len(table) - len(rows), num_docs)
+        return Kept(tuple([names[row] for row in rows]), len(table) - len(rows), known.num_docs - num_docs)
 
     def explain(self, context: QueryContext) -> ExplainedPruning:
         """By which rules segments are excluded, and why conditions exclude no more. On any thread."""
@@ -188,7 +197,8 @@ class PrunedTable:
             table = self._newest = FactsTable(facts, self._newest)
             num_unproven = sum(name in records for name in names) - len(believed)
             unused = {**({NOT_PROVEN: num_unproven} if num_unproven else {}), **self._facts.num_faulty}
-            return _Known(table, docs, int(docs.sum()), frozenset(columns), unused)
+            few_docs = docs.tolist() if len(docs) <= FEW_MAX else []
+            return _Known(table, docs, int(docs.sum()), few_docs, frozenset(columns), unused)
 
 
 def is_served(record: SegmentZkMetadata, content: str) -> bool:
