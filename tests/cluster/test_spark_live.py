@@ -217,4 +217,9 @@ def check_generated(cluster: LiveCluster, tmp_path: Path, name: str, *, num_file
         segment["partitions"]["city"] == [partition_of("Murmur", 4, "city-7")] for segment in report["segments"]
     )
     assert answer["numSegmentsProcessed"] == wanted < len(report["segments"]), answer
-    assert answer["numSegmentsPrunedByPartition"] > 0, answer
+    assert answer["numSegmentsPrunedByBroker"] == len(report["segments"]) - wanted, answer
+    whole = cluster.query(
+        f"SELECT COUNT(*) FROM {name} WHERE city = 'city-7'", "sql", queryOptions="skipBrokerPruning=true"
+    )
+    assert whole["numSegmentsPrunedByPartition"] > 0, whole
+    assert whole["resultTable"] == answer["resultTable"]

@@ -21,6 +21,7 @@ from pinotpy.broker.handler import Broker, BrokerLimits, Question, answer_query
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.parts import EVERY_TABLE
 from pinotpy.broker.query_log import QueryLog
+from pinotpy.broker.routing.segment_pruner import PrunedTable
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.system.tables import SystemTables
 from pinotpy.client.arrow_answers import parse_arrow
@@ -31,6 +32,7 @@ from pinotpy.cluster.spectator import ClusterView
 from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, LiveInstance
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.controller.upload import segment_record
 from pinotpy.errors import TableNotFoundError
 from pinotpy.memory.budget import ProcessBudget
 from pinotpy.names import split_table_name
@@ -85,8 +87,11 @@ class InProcessCluster:
         server_memory: ProcessBudget | None = None,
         null_handling: bool = True,
         query_log: QueryLog | None = None,
+        prunes: bool = False,
     ) -> None:
+        """prunes: the broker prunes by the records that an upload of the segments would write."""
         self.directory = directory
+        self._prunes = prunes
         self.catalog = _DictCatalog()
         self.registries = {f"Server_test_{number}": registry() for number in range(num_servers)}
         limits = QueryLimits(timeout_ms=600_000, memory_max_bytes=memory_max_bytes, threads=threads)
@@ -191,15 +196,20 @@ class InProcessCluster:
         table = config.name_with_type
         servers = list(self.registries)
         replicas = {}
+        records = {}
         for number, directory in enumerate(directories):
             server = servers[number % len(servers)]
             segment = as_served(number, load_segment(directory))
             self.registries[server].put(table, segment)
             replicas[segment.name] = (server,)
+            if self._prunes:
+                records[segment.name] = segment_record(segment.metadata, table, size_bytes=1, download_url="", now_ms=1)
+        routing = TableRouting(table, replicas)
+        pruner = PrunedTable(table).pruner(routing, records, {}, schema) if self._prunes else None
         self.catalog.targets[config.raw_table_name] = Target(
             config.raw_table_name,
             schema,
-            (Half(TableRouting(table, replicas)),),
+            (Half(routing, pruner=pruner),),
             null_handling=(config.query.enable_null_handling if config.query else None,),
         )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from pinotpy.broker.routing.segment_pruner import SegmentPruner
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.cluster.time_boundary import TimeBoundary
 from pinotpy.config.schema import Schema
@@ -20,12 +21,14 @@ class Half:
 
     time_predicate, time_column: of a hybrid table, this half's side of the time boundary, and the column that it reads.
     is_offline: rows without a time are this half's.
+    pruner: finds the segments that may have rows of a query; None: all may.
     """
 
     routing: TableRouting
     time_predicate: Predicate | None = None
     time_column: ColumnRef | None = None
     is_offline: bool = False
+    pruner: SegmentPruner | None = None
 
     def of_half(self, context: QueryContext) -> QueryContext:
         """The query over this half's table, restricted to its side of the time boundary."""

@@ -9,11 +9,13 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
 
 from pinotpy.broker.catalog import Half, Target
+from pinotpy.broker.routing.segment_pruner import PrunedTable, SegmentPruner
 from pinotpy.broker.routing.table_routing import TableRouting, chains_of
 from pinotpy.broker.routing.time_boundary import side_of_offline, side_of_realtime, time_column
 from pinotpy.clock import Clock
@@ -49,6 +51,8 @@ NEAR_MAX = 5
 
 FOREVER_MS = 2**62
 _NONE: frozenset[str] = frozenset()
+_NO_RECORDS: Mapping[str, SegmentZkMetadata] = MappingProxyType({})
+_NO_CONTENTS: Mapping[str, str] = MappingProxyType({})
 _NO_QUERY_CONFIG = QueryConfig.model_validate({})
 _REALTIME = f"_{TableType.REALTIME.value}"
 
@@ -83,6 +87,7 @@ class ClusterCatalog:
         self._view = view
         self._clock = clock
         self._routings: dict[str, _Known] = {}
+        self._pruned: dict[str, PrunedTable] = {}
         self._schemas: dict[str, tuple[object, Schema]] = {}
         # What was resolved in one view: views never change, each query asks for the same few things.
         self._resolved_view: ClusterView | None = None
@@ -108,18 +113,20 @@ class ClusterCatalog:
         if known is not None and self._clock.now_ms() < known[0]:
             return known[1]
         raw, table_type = self._find(view, table, dialect)
-        halves, configs, until_ms = [], [], FOREVER_MS
-        for kind in TableType:
-            name = table_name_with_type(raw, kind)
-            if name in view.ideal_states and table_type in (None, kind):
-                halves.append(Half(self.routing(name)))
-                configs.append(_query_config(view.table_configs.get(name)))
-                until_ms = min(until_ms, self._routings[name].until_ms)
-        if not halves:
+        names = [
+            name
+            for kind in TableType
+            if table_type in (None, kind) and (name := table_name_with_type(raw, kind)) in view.ideal_states
+        ]
+        if not names:
             raise TableNotFoundError(
                 f"table '{table}' is not served: its config exists, its ideal state does not", table=table
             )
+        routings = [self.routing(name) for name in names]
+        configs = [_query_config(view.table_configs.get(name)) for name in names]
+        until_ms = min(self._routings[name].until_ms for name in names)
         schema = self._schema(view, raw)
+        halves = [Half(routing, pruner=self._pruner(view, routing, schema)) for routing in routings]
         boundary, fault = None, ""
         if len(halves) > 1:
             halves, boundary, fault = self._divided(view, schema, halves)
@@ -137,6 +144,14 @@ class ClusterCatalog:
                 self._resolved.clear()
             self._resolved[table, dialect] = until_ms, target
         return target
+
+    def _pruner(self, view: ClusterView, routing: TableRouting, schema: Schema) -> SegmentPruner:
+        table = routing.table
+        external = view.external_views.get(table)
+        contents = _NO_CONTENTS if external is None else external.contents
+        return self._pruned.setdefault(table, PrunedTable(table)).pruner(
+            routing, view.segments.get(table, _NO_RECORDS), contents, schema
+        )
 
     def _divided(
         self, view: ClusterView, schema: Schema, halves: list[Half]
@@ -161,8 +176,8 @@ class ClusterCatalog:
         column = time_column(boundary)
         return (
             [
-                Half(offline.routing, side_of_offline(boundary), column, is_offline=True),
-                Half(realtime.routing, side_of_realtime(boundary), column),
+                Half(offline.routing, side_of_offline(boundary), column, is_offline=True, pruner=offline.pruner),
+                Half(realtime.routing, side_of_realtime(boundary), column, pruner=realtime.pruner),
             ],
             boundary,
             "",
@@ -174,6 +189,7 @@ class ClusterCatalog:
         if view is not self._resolved_view:
             self._resolved.clear()
             self._addresses.clear()
+            self._pruned = {table: pruned for table, pruned in self._pruned.items() if table in view.ideal_states}
             self._resolved_view = view
         return view
 

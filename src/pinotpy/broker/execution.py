@@ -6,11 +6,12 @@ each time: twice what it was known to need, then alone. So of many large queries
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pinotpy.broker.answer_warnings import kernel_warnings, null_warnings
 from pinotpy.broker.catalog import Target
+from pinotpy.broker.explained_pruning import finding_of
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery, Plan
@@ -91,6 +92,7 @@ async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps
     gathered = await gather(broker, context, query.bound, query.target, number, deadline_ns, memory)
     if gathered.has_offsets:
         gathered = await tiled(broker, query.table, context, query.bound, gathered, envelope, deadline_ns, memory)
+    envelope.num_segments_pruned_by_broker = gathered.num_pruned
     envelope.warnings += null_warnings(context, gathered.partials)
     envelope.warnings += kernel_warnings(gathered.partials)
     if context.options.trace:
@@ -103,8 +105,13 @@ async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps
     if not query.wants_arrow:
         shown = reduced_small(broker, query.plan, context, gathered, envelope, deadline_ns)
         if shown is not None:
+            envelope.statistics.total_docs += gathered.num_docs_pruned
             return Executed(shown=shown)
     result = await reduce_answers(broker, context, gathered, envelope, laps, deadline_ns, memory)
+    envelope.statistics.total_docs += gathered.num_docs_pruned
+    if envelope.explanation is not None:
+        halves = tuple(finding_of(each, context.dialect) for each in gathered.explained)
+        envelope.explanation = replace(envelope.explanation, broker_pruning=halves)
     if result is not None and (memory.is_large or num_cells(result) > INLINE_RESULT_CELLS_MAX):
         await memory.take(answer_bytes(result), "the text of its answer", query.left_s)
     return Executed(result)

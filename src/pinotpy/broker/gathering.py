@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
-from pinotpy.broker.catalog import Half, Target
+from pinotpy.broker.catalog import Target
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery
 from pinotpy.broker.query_memory import QueryMemory
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.scatter import Gathered, scatter
+from pinotpy.broker.segment_choice import CompiledQuery, HalfAsked, choose_segments
 from pinotpy.errors import QueryTimeoutError, ServerNotRespondingError
-from pinotpy.query.compile.rewrite.pin_time import pin_time
 from pinotpy.query.model.context import QueryContext
-from pinotpy.query.model.context_codec import encode_context
-from pinotpy.query.model.literals import encode_literals, literals_of
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import FLAG_COMPACT_ROWS, FLAG_FINAL, FLAG_TRACE, LAST_WORD_S, RequestKind, ServerRequest
 
 QUARANTINE_NS = 2_000_000_000
 
 
-# Above these a query is written, and an answer read and checked, on another thread.
-INLINE_COLUMNS_MAX = 500
+# Above this an answer is read and checked on another thread.
 INLINE_ANSWER_BYTES_MAX = 256 << 10
 
 
@@ -53,32 +51,30 @@ async def gather(
     """
     excluded = _quarantined(broker)
     lagging = broker.lagging.of(target.raw_table_name, broker.clock.monotonic_ns())
-    now_ms = broker.clock.now_ms()
+    query = CompiledQuery(context, bound, broker.clock.now_ms())
+    chosen = await choose_segments(broker, query, target.halves, number, excluded, lagging)
     hedge_after_s = broker.limits.hedge_after_ms / 1000
     flags = FLAG_COMPACT_ROWS | (FLAG_TRACE if context.options.trace else 0)
     asking = _Asking(broker, number, deadline_ns, flags, memory, target.given_rows)
 
-    async def ask_half(half: Half) -> Gathered:
-        if len(context.output) > INLINE_COLUMNS_MAX:
-            encoded, literals = await asyncio.to_thread(_encoded, context, bound, half, now_ms)
-        else:
-            encoded, literals = _encoded(context, bound, half, now_ms)
-        selection = half.routing.select(number, excluded, lagging)
+    def ask_half(asked: HalfAsked) -> Awaitable[Gathered]:
+        selection, routing = asked.selection, asked.half.routing
         # Whoever is asked for all segments gives all of the answer, or none of it (scatter.py).
-        num_segments = (
-            sum(map(len, selection.assignment.values())) if len(target.halves) == 1 and not selection.unavailable else 0
-        )
-        ask = asking.of_half(half.routing, encoded, literals, num_segments)
-        return await scatter(
-            half.routing, selection, ask, hedge_after_s=hedge_after_s, heard=broker.heard, time_is_up=asking.time_is_up
+        is_whole = len(chosen.halves) == 1 and not selection.unavailable
+        num_segments = sum(map(len, selection.assignment.values())) if is_whole else 0
+        ask = asking.of_half(routing, asked.encoded, asked.literals, num_segments)
+        return scatter(
+            routing, selection, ask, hedge_after_s=hedge_after_s, heard=broker.heard, time_is_up=asking.time_is_up
         )
 
-    if len(target.halves) == 1:
-        whole = await ask_half(target.halves[0])
+    if len(chosen.halves) == 1:
+        whole = await ask_half(chosen.halves[0])
     else:
         whole = Gathered()
-        for answers in await asyncio.gather(*map(ask_half, target.halves)):
+        for answers in await asyncio.gather(*map(ask_half, chosen.halves)):
             whole.add(answers)
+    whole.num_pruned, whole.num_docs_pruned = chosen.num_pruned, chosen.num_docs_pruned
+    whole.explained = chosen.explained
     if whole.unreachable:
         for server in whole.unreachable - whole.responded:
             broker.quarantine[server] = broker.clock.monotonic_ns() + QUARANTINE_NS
@@ -163,20 +159,6 @@ class _AskHalf:
 
     async def __call__(self, server: str, segments: tuple[str, ...]) -> PartialResult:
         return await self._asking.send(server, segments, self)
-
-
-def _encoded(context: QueryContext, bound: BoundQuery | None, half: Half, now_ms: int) -> tuple[bytes, bytes | None]:
-    """What servers of one half get: the whole context, or what many queries share of it and the literals."""
-
-    def of_half() -> QueryContext:
-        return half.of_half(context)
-
-    if bound is None:
-        return encode_context(pin_time(of_half(), now_ms)), None
-    predicate = half.time_predicate
-    literals = bound.literals if predicate is None else bound.literals + literals_of(predicate)
-    encoded = bound.blanks.get((half.routing.table, predicate), of_half)
-    return encoded, encode_literals(literals)
 
 
 def _quarantined(broker: Broker) -> frozenset[str]:

@@ -19,7 +19,7 @@ _BY_CODE_AND_TABLE = {305: "noServingHostForSegment", 425: "requestSendException
 class _OfTable:
     """What is counted of every query of one table."""
 
-    __slots__ = ("docs", "filter_entries", "other_entries", "queries", "times")
+    __slots__ = ("docs", "filter_entries", "other_entries", "pruned", "queries", "times")
 
     def __init__(self, metrics: Metrics, table: str) -> None:
         self.queries: Tally = metrics.tally("queries", table=table)
@@ -27,6 +27,7 @@ class _OfTable:
         self.docs: Tally = metrics.tally("documentsScanned", table=table)
         self.filter_entries: Tally = metrics.tally("entriesScannedInFilter", table=table)
         self.other_entries: Tally = metrics.tally("entriesScannedPostFilter", table=table)
+        self.pruned: Tally = metrics.tally("segmentsPruned", table=table)
 
 
 class BrokerMetrics:
@@ -48,6 +49,8 @@ class BrokerMetrics:
         counters.docs.add(statistics.num_docs_scanned)
         counters.filter_entries.add(statistics.num_entries_scanned_in_filter)
         counters.other_entries.add(statistics.num_entries_scanned_post_filter)
+        if envelope.num_segments_pruned_by_broker:
+            counters.pruned.add(envelope.num_segments_pruned_by_broker)
         if (
             not statistics.num_groups_limit_reached
             and not envelope.exceptions

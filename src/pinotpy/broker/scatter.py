@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from pinotpy.broker.routing.segment_pruner import ExplainedPruning
 from pinotpy.broker.routing.table_routing import Selection, TableRouting
 from pinotpy.errors import DataError, PinotError, RemoteError, ServerNotRespondingError, ServerUnreachableError
 from pinotpy.query.result.partial import OffsetRange, PartialResult
@@ -33,6 +34,9 @@ class Gathered:
     responded: set[str] = field(default_factory=set)
     unreachable: set[str] = field(default_factory=set)  # servers to leave out for a while
     faulted: set[str] = field(default_factory=set)  # servers that live and failed
+    num_pruned: int = 0  # segments that nobody was asked for, as they have no row that passes; num_docs_pruned: theirs
+    num_docs_pruned: int = 0
+    explained: list[ExplainedPruning] = field(default_factory=list)  # of EXPLAIN, by halves of the table
 
     @property
     def has_offsets(self) -> bool:

@@ -158,7 +158,7 @@ class BrokerParts:
         equipment.metrics.watch("unhealthyServers", lambda: float(broker.num_quarantined()))
         app = build_app(
             "broker",
-            [*query.routes(broker), *debug.routes(catalog)],
+            [*query.routes(broker), *debug.routes(broker, catalog)],
             access=equipment.access,
             metrics=equipment.metrics,
             ready=self._not_ready,

@@ -1,10 +1,10 @@
 """Records of resources, in one node or cut into buckets.
 
-Up to BUCKET_FROM segments a resource is one node, as Pinot writes it. Above, the node keeps the simple and list fields,
-names its layout (BUCKET_SIZE, BUCKET_COUNT, BUCKET_GENERATION), and child nodes `<resource>_b<generation>_<k>` hold the
-map fields, so that a commit writes one bucket and a reader decodes one. A segment's bucket is a pure function of its
-name: all segments of one stream partition share one. Changing the number of buckets writes a new generation beside the
-old one and switches by one versioned write.
+Up to BUCKET_FROM segments a resource is one node, as Pinot writes it. Above, the node keeps the simple fields and the
+lists that are of no segment, names its layout (BUCKET_SIZE, BUCKET_COUNT, BUCKET_GENERATION), and child nodes
+`<resource>_b<generation>_<k>` hold the map fields and lists of segments, so that a commit writes one bucket and a
+reader decodes one. A segment's bucket is a pure function of its name: all segments of one stream partition share one.
+Changing the number of buckets writes a new generation beside the old one and switches by one versioned write.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A whole record with what a versioned write needs: the versions of its nodes and the map keys of each bucket."""
+    """A whole record with what a versioned write needs: the versions of its nodes and what is in each bucket."""
 
     record: ZNRecord
     layout: Layout
     versions: dict[str, int]
-    bucket_contents: tuple[dict[str, dict[str, str]], ...] = ()
+    buckets: tuple[ZNRecord, ...] = ()
 
     def after(self, plan: WritePlan, record: ZNRecord) -> StoredRecord:
         """What is stored once `plan` (without a new layout) was written by us: saves its only writer a read."""
@@ -65,10 +65,10 @@ class StoredRecord:
         for op in plan.commit:
             if isinstance(op, SetData):
                 versions[op.path] += 1
-        contents = tuple(bucket.map_fields for _, bucket in _bucket_records("", record, self.layout))
+        buckets = tuple(bucket for _, bucket in _bucket_records("", record, self.layout))
         simple = {key: value for key, value in record.simple_fields.items() if key not in _LAYOUT_FIELDS}
         return StoredRecord(
-            ZNRecord(record.id, simple, record.map_fields, record.list_fields), self.layout, versions, contents
+            ZNRecord(record.id, simple, record.map_fields, record.list_fields), self.layout, versions, buckets
         )
 
 
@@ -98,10 +98,11 @@ def bucket_of(partition: str, num_buckets: int) -> int:
 def merge(main: ZNRecord, buckets: Iterable[ZNRecord]) -> ZNRecord:
     """The whole record, without layout fields."""
     simple = {key: value for key, value in main.simple_fields.items() if key not in _LAYOUT_FIELDS}
-    partitions = dict(main.map_fields)
+    partitions, lists = dict(main.map_fields), dict(main.list_fields)
     for bucket in buckets:
         partitions.update(bucket.map_fields)
-    return ZNRecord(main.id, simple, partitions, main.list_fields)
+        lists.update(bucket.list_fields)
+    return ZNRecord(main.id, simple, partitions, lists)
 
 
 def read_record(store: ClusterStore, path: str) -> StoredRecord | None:
@@ -124,7 +125,7 @@ def read_record(store: ClusterStore, path: str) -> StoredRecord | None:
         versions = {path: stat.version} | {
             where: node[1].version for where, node in zip(paths, nodes, strict=True) if node
         }
-        return StoredRecord(merge(main, buckets), layout, versions, tuple(bucket.map_fields for bucket in buckets))
+        return StoredRecord(merge(main, buckets), layout, versions, tuple(buckets))
     raise ClusterError(
         f"the buckets of '{path}' changed {_READ_ATTEMPTS} times while it was read; try again", path=path
     )
@@ -148,8 +149,8 @@ def plan_write(path: str, stored: StoredRecord | None, new: ZNRecord, *, show_bu
         is_main_equal = main_bytes == _main_record(stored.record, layout, show_bucket_size).to_bytes()
         bucket_writes: list[Op] = [
             SetData(where, record.to_bytes(), stored.versions[where])
-            for (where, record), old in zip(_bucket_records(path, new, layout), stored.bucket_contents, strict=True)
-            if record.map_fields != old
+            for (where, record), old in zip(_bucket_records(path, new, layout), stored.buckets, strict=True)
+            if (record.map_fields, record.list_fields) != (old.map_fields, old.list_fields)
         ]
         if is_main_equal:
             return WritePlan([Check(path, version), *bucket_writes] if bucket_writes else [])
@@ -203,7 +204,8 @@ def _main_record(record: ZNRecord, layout: Layout, show_bucket_size: bool) -> ZN
             "BUCKET_COUNT": str(layout.num_buckets),
             "BUCKET_GENERATION": layout.generation,
         }
-        return ZNRecord(record.id, simple, {}, record.list_fields)
+        others = {name: texts for name, texts in record.list_fields.items() if name not in record.map_fields}
+        return ZNRecord(record.id, simple, {}, others)
     if show_bucket_size:
         simple["BUCKET_SIZE"] = "0"
     return ZNRecord(record.id, simple, record.map_fields, record.list_fields)
@@ -215,5 +217,12 @@ def _bucket_records(path: str, record: ZNRecord, layout: Layout) -> list[tuple[s
     contents: list[dict[str, dict[str, str]]] = [{} for _ in range(layout.num_buckets)]
     for partition, states in record.map_fields.items():
         contents[bucket_of(partition, layout.num_buckets)][partition] = states
+    lists: list[dict[str, list[str]]] = [{} for _ in range(layout.num_buckets)]
+    for name, texts in record.list_fields.items():
+        if name in record.map_fields:
+            lists[bucket_of(name, layout.num_buckets)][name] = texts
     paths = layout.bucket_paths(path)
-    return [(where, ZNRecord(name_of(where), {}, content)) for where, content in zip(paths, contents, strict=True)]
+    return [
+        (where, ZNRecord(name_of(where), {}, content, some))
+        for where, content, some in zip(paths, contents, lists, strict=True)
+    ]

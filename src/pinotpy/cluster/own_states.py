@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pinotpy.cluster.buckets import StoredRecord, in_multis, plan_write, read_record
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.store import ClusterStore
-from pinotpy.cluster.views import DROPPED, ERROR, CurrentState, PartitionState
+from pinotpy.cluster.views import DROPPED, ERROR, ONLINE, CurrentState, PartitionState
 
 INFO_CHARS_MAX = 1000
 
@@ -40,12 +40,14 @@ class ChangedResource:
 
 class OwnStates:
     """`lock` is the participant's, under which a state and the message that led to it change together: `entry`, `set`,
-    `take_changed` and `put_back` are called with it held, the others take it. `write` is called by one thread.
+    `serve`, `take_changed` and `put_back` are called with it held, the others take it. `write` is called by one thread.
     """
 
     def __init__(self, store: ClusterStore, paths: ClusterPaths, instance: str, lock: threading.Lock) -> None:
         self._store, self._paths, self._instance, self._lock = store, paths, instance, lock
         self._resources: dict[str, _Resource] = {}
+        # By resource and partition, which content is served, of those of which it is told.
+        self._contents: dict[tuple[str, str], str] = {}
         self._session = ""
 
     def of(self, resource: str) -> dict[str, str]:
@@ -85,8 +87,27 @@ class OwnStates:
         resource.is_dirty = True
         if entry.state == DROPPED:
             resource.partitions.pop(partition, None)
+            self._contents.pop((resource_name, partition), None)
         else:
-            resource.partitions[partition] = entry
+            content = self._contents.get((resource_name, partition), "") if entry.state == ONLINE else ""
+            resource.partitions[partition] = replace(entry, content=content) if content else entry
+
+    def serve(self, resource_name: str, partition: str, content: str) -> bool:
+        """Another content of a partition is served, or will be when it is ONLINE; empty: it is not told which. Whether
+        that is to be written.
+        """
+        key = resource_name, partition
+        if content:
+            self._contents[key] = content
+        else:
+            self._contents.pop(key, None)
+        resource = self._resources.get(resource_name)
+        entry = None if resource is None else resource.partitions.get(partition)
+        if resource is None or entry is None or entry.state != ONLINE or entry.content == content:
+            return False
+        resource.partitions[partition] = replace(entry, content=content)
+        resource.is_dirty = True
+        return True
 
     def take_changed(self) -> list[ChangedResource]:
         """The resources that changed since they were written; from here on they count as written."""

@@ -144,6 +144,15 @@ class Participant:
         if self._states.fail(resource, partition, reason, self._clock.now_ms()):
             self._loop.hint()
 
+    def serve(self, resource: str, partition: str, content: str) -> None:
+        """Tell which content of a partition is served; empty: not told. A handler says so before its transition to
+        ONLINE ends, and whenever the content is replaced.
+        """
+        with self._lock:
+            is_to_be_written = self._states.serve(resource, partition, content)
+        if is_to_be_written:
+            self._loop.hint()
+
     def start(self) -> None:
         """Join (blocking) and keep going on a thread. Raises AlreadyExistsError, ConnectionLostError."""
         self._store.add_session_listener(self._on_session)

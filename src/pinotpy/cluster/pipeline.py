@@ -9,8 +9,9 @@ watched cache, skips resources whose inputs did not change, and batches its writ
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.cluster.buckets import StoredRecord, in_multis, plan_delete, plan_write, read_record
@@ -21,10 +22,11 @@ from pinotpy.cluster.reconcile_loop import ReconcileLoop
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.state_model import STATE_MODELS, StateModel
 from pinotpy.cluster.store import Check, ClusterStore, SessionEvent
-from pinotpy.cluster.transitions import InstanceView, Transition, plan_resource
+from pinotpy.cluster.transitions import InstanceView, Transition, contents_served, plan_resource
 from pinotpy.cluster.views import (
     STATE_TRANSITION,
     CurrentState,
+    ExternalView,
     IdealState,
     LiveInstance,
     Message,
@@ -193,7 +195,13 @@ class TransitionPipeline:
             for instance, view in live.items()
         }
         plan = plan_resource(resource, ideal_state, model, instances)
-        self._write_view(resource, ideal_state, plan.external_view, fences)
+        served = {
+            instance: view.current_states[resource].partitions
+            for instance, view in live.items()
+            if resource in view.current_states
+        }
+        contents = contents_served(plan.external_view or {}, served)
+        self._write_view(resource, ideal_state, plan.external_view, fences, contents)
         return [(step, model.name) for step in plan.transitions]
 
     # Reading
@@ -260,7 +268,12 @@ class TransitionPipeline:
     # Writing
 
     def _write_view(
-        self, resource: str, ideal_state: IdealState | None, partitions: PartitionStates | None, fences: Sequence[Check]
+        self,
+        resource: str,
+        ideal_state: IdealState | None,
+        partitions: PartitionStates | None,
+        fences: Sequence[Check],
+        contents: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         path = self._paths.external_view(resource)
         stored = self._views.pop(resource, None) or read_record(self._store, path)
@@ -270,7 +283,8 @@ class TransitionPipeline:
                 self.counts.views_written += 1
             return
         fields = ideal_state.simple_fields if ideal_state is not None else stored.record.simple_fields if stored else {}
-        record = ZNRecord(resource, {key: value for key, value in fields.items() if key != "HELIX_ENABLED"}, partitions)
+        shown = {key: value for key, value in fields.items() if key != "HELIX_ENABLED"}
+        record = ExternalView(resource, partitions, shown, contents).to_record()
         plan = plan_write(path, stored, record, show_bucket_size=True)
         for ops in [*plan.prepare, plan.commit]:
             if ops:

@@ -20,6 +20,9 @@ INPUTS_SHOWN_MAX = 20
 # Of a segment that was refreshed to a later time (`extra`): until when its rows were in the version that some replica
 # may still serve, as `end_time_ms`; empty if that did not say it.
 SERVED_END = "segment.served.end.time"
+# Of a segment whose content was replaced (`extra`): CRC of the one before, and when that was. Replicas serve either for
+# a while, and say which (ExternalView.contents).
+REPLACED = "segment.replaced"
 INPUT_CHARACTERS_MAX = 16_384  # of the names in one record: it is read by all brokers and servers
 
 
@@ -80,6 +83,17 @@ class SegmentZkMetadata:
         """Until when the rows are in every version that replicas may serve."""
         served = self.extra.get(SERVED_END)
         return self.end_time_ms if served is None else int(served) if served.lstrip("-").isdigit() else None
+
+    @property
+    def content_id(self) -> str:
+        """What servers call the content that is described, of a segment whose content was replaced: no two contents of
+        a name have the same. Empty if there has been only one. A record without ranges that was refreshed is of a
+        release that does not say whether its content was replaced.
+        """
+        replaced = self.extra.get(REPLACED, "")
+        if not replaced and (self.refresh_time_ms is None or self.column_ranges):
+            return ""
+        return f"{self.crc} for {replaced or self.refresh_time_ms}"
 
     def to_record(self) -> ZNRecord:
         simple = {

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pinotpy.cluster.state_model import StateModel
-from pinotpy.cluster.views import DROPPED, IdealState, PartitionStates
+from pinotpy.cluster.views import CONSUMING, DROPPED, ONLINE, IdealState, PartitionState, PartitionStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +95,22 @@ def _external_view(instances: Mapping[str, InstanceView]) -> PartitionStates:
             if state != DROPPED:
                 shown.setdefault(partition, {})[instance] = state
     return dict(sorted(shown.items()))
+
+
+def contents_served(
+    shown: Mapping[str, Mapping[str, str]], served: Mapping[str, Mapping[str, PartitionState]]
+) -> dict[str, str]:
+    """Of partitions whose content was replaced what is served, where all that queries may ask say the same.
+
+    Args:
+        shown: the external view's map.
+        served: instance → partition → its current state, of the instances that are shown.
+    """
+    told = {name for states in served.values() for name, state in states.items() if state.content}
+    contents = {}
+    for name in sorted(told):
+        asked = [instance for instance, state in shown.get(name, {}).items() if state in (ONLINE, CONSUMING)]
+        said = {served[instance][name].content for instance in asked}
+        if len(said) == 1 and (content := said.pop()):
+            contents[name] = content
+    return contents

@@ -77,23 +77,30 @@ def new_ideal_state(resource: str, state_model: str, replicas: int, *, tag: str 
 
 @dataclass(frozen=True, slots=True)
 class ExternalView:
-    """What is: segment → instance → state, of live instances only."""
+    """What is: segment → instance → state, of live instances only.
+
+    contents: of segments whose content was replaced which one is served (SegmentZkMetadata.content_id), where every
+        instance that has the segment says so. One that is absent was never replaced, or not all say the same.
+    """
 
     resource: str
     partitions: PartitionStates
     simple_fields: dict[str, str] = field(default_factory=dict)
+    contents: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def from_record(record: ZNRecord) -> ExternalView:
-        return ExternalView(record.id, record.map_fields, record.simple_fields)
+        contents = {name: texts[0] for name, texts in record.list_fields.items() if len(texts) == 1}
+        return ExternalView(record.id, record.map_fields, record.simple_fields, contents)
 
     def to_record(self) -> ZNRecord:
-        return ZNRecord(self.resource, dict(self.simple_fields), self.partitions)
+        contents = {name: [content] for name, content in self.contents.items()}
+        return ZNRecord(self.resource, dict(self.simple_fields), self.partitions, contents)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One entry of a current state."""
+    """One entry of a current state. content: what is served, of a segment whose content was replaced."""
 
     state: str
     previous: str = OFFLINE
@@ -101,9 +108,10 @@ class PartitionState:
     end_ms: int = 0
     info: str = ""
     triggered_by: str = ""
+    content: str = ""
 
     def to_fields(self) -> dict[str, str]:
-        return {
+        fields = {
             "CURRENT_STATE": self.state,
             "END_TIME": str(self.end_ms),
             "INFO": self.info,
@@ -111,6 +119,7 @@ class PartitionState:
             "START_TIME": str(self.start_ms),
             "TRIGGERED_BY": self.triggered_by,
         }
+        return fields | {"SEGMENT_CONTENT": self.content} if self.content else fields
 
     @staticmethod
     def from_fields(fields: Mapping[str, str]) -> PartitionState:
@@ -121,6 +130,7 @@ class PartitionState:
             _int(fields.get("END_TIME")),
             fields.get("INFO", ""),
             fields.get("TRIGGERED_BY", ""),
+            fields.get("SEGMENT_CONTENT", ""),
         )
 
 

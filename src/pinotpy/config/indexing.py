@@ -121,7 +121,7 @@ class ColumnPartitionConfig(Document):
 
 
 class SegmentPartitionConfig(Document):
-    """Partitioned columns by name; servers prune segments by them."""
+    """Partitioned columns by name; brokers (of a table with one of them) and servers prune segments by them."""
 
     column_partition_map: dict[str, ColumnPartitionConfig] = Field(description="Column → partition function.")
 

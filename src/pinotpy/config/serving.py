@@ -77,9 +77,16 @@ class SegmentPruner(StrEnum):
 class RoutingConfig(Document):
     """How brokers route queries on a table."""
 
-    routing_table_builder_name: Text | None = Field(None, description="Accepted; a key of old documents.")
+    routing_table_builder_name: Text | None = Field(
+        None,
+        description="A key of old documents. Brokers do for every table what its builders do: they balance over all "
+        "replicas, and leave out segments of other partitions.",
+    )
     segment_pruner_types: tuple[Annotated[SegmentPruner, named(SegmentPruner)], ...] = Field(
-        (), description="Accepted; servers prune every segment that cannot have a matching row."
+        (),
+        description="By what brokers leave out segments before they ask servers. They do so for every table by all of "
+        "these, and by ranges of sorted columns, whatever is listed: a segment is left out only if its record proves "
+        "that it has no matching row.",
     )
     instance_selector_type: Annotated[InstanceSelector, named(InstanceSelector)] | None = Field(
         None, description="Not yet: brokers balance over all replicas."

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pinotpy.cluster.segment_lineage import LineageState
-from pinotpy.cluster.segment_metadata import SERVED_END, SegmentZkMetadata
+from pinotpy.cluster.segment_metadata import REPLACED, SERVED_END, SegmentZkMetadata
 from pinotpy.config.segments_config import AssignmentStrategy
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.assignment.balanced import assign_balanced, count_segments
@@ -129,12 +129,11 @@ def choose_servers(
     return assign_mirrored(groups, counts, partition, strategy.num_instances_per_partition)
 
 
-def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredSegment) -> None:
-    catalog, old = controller.catalog, stored.segment
-    table, name, now_ms = segment.table_name_with_type, segment.segment_name, controller.clock.now_ms()
+def renewed_record(old: SegmentZkMetadata, segment: SegmentZkMetadata, now_ms: int) -> SegmentZkMetadata:
+    """The record of a segment that is uploaded again. `segment`: as for a new one. Pure."""
     if (old.crc, old.crypter) == (segment.crc, segment.crypter):
         # The same content again: its address and the servers' copies stay as they are.
-        renewed = replace(
+        return replace(
             old,
             refresh_time_ms=now_ms,
             creation_time_ms=segment.creation_time_ms,
@@ -145,8 +144,19 @@ def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredS
             column_ranges=segment.column_ranges,
             inputs=segment.inputs or old.inputs,
         )
-    else:
-        renewed = replace(segment, push_time_ms=old.push_time_ms, refresh_time_ms=now_ms)
+    extra = segment.extra
+    if old.crc != segment.crc:
+        extra = {**extra, REPLACED: f"{old.crc} at {now_ms}"}
+    elif REPLACED in old.extra:
+        extra = {**extra, REPLACED: old.extra[REPLACED]}
+    return replace(segment, push_time_ms=old.push_time_ms, refresh_time_ms=now_ms, extra=extra)
+
+
+def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredSegment) -> None:
+    catalog, old = controller.catalog, stored.segment
+    table, name, now_ms = segment.table_name_with_type, segment.segment_name, controller.clock.now_ms()
+    renewed = renewed_record(old, segment, now_ms)
+    if (old.crc, old.crypter) != (segment.crc, segment.crypter):
         before_ms, end_ms = old.served_end_time_ms, segment.end_time_ms
         is_later = end_ms is not None and (before_ms is None or before_ms < end_ms)
         if is_later and table.endswith("_OFFLINE") and len(catalog.tables_of(raw_table_name(table))) > 1:

@@ -277,6 +277,7 @@ class ServerParts:
             lambda table: assigned_segments(store, paths, table, member.instance),
             retries,
             self._realtime.tables,
+            self._tell_content,
         )
         self._realtime.start(handler)
         self._participant = Participant(
@@ -327,6 +328,10 @@ class ServerParts:
                 raise
 
         return replace
+
+    def _tell_content(self, table: str, segment: str, content: str) -> None:
+        if self._participant is not None:
+            self._participant.serve(table, segment, content)
 
     def _not_ready(self) -> str | None:
         return self._warm.told() or "it is starting" if self._readiness is None else self._readiness.reason()

@@ -39,6 +39,7 @@ class SegmentTransitions:
         assigned: the segments of a table that this server should serve.
         retries: is told which transitions failed and may succeed later.
         consuming: what reads streams; None: segments cannot be consumed here.
+        serves: is told which content of a segment is served from now on (SegmentZkMetadata.content_id).
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class SegmentTransitions:
         assigned: Callable[[str], Collection[str]],
         retries: FailedTransitions | None = None,
         consuming: ConsumingTables | None = None,
+        serves: Callable[[str, str, str], None] = lambda table, segment, content: None,
     ) -> None:
         self._registry = registry
         self._store = store
@@ -62,6 +64,7 @@ class SegmentTransitions:
         self._assigned = assigned
         self._retries = retries
         self._consuming = consuming
+        self._serves = serves
         # The participant calls one at a time per partition; but a reload of a table is of no partition.
         self._locks = SegmentLocks()
 
@@ -173,14 +176,14 @@ class SegmentTransitions:
         return None
 
     def _bring_to_config(self, table: str, name: str, *, anew: bool) -> str:
-        opened = self._open(table, name, anew=anew)
+        opened, record = self._open(table, name, anew=anew)
         try:
             segment, words = self._upkeep.apply(table, opened, drop=True)
         except Exception:
             opened.close()
             raise
         served = self._registry.segment(table, name)
-        self._registry.put(table, segment)
+        self._put(table, segment, record)
         return words if served is None else with_move(words, served.directory, segment.directory)
 
     def replace_damaged(self, table: str, segment: ImmutableSegment) -> bool:
@@ -224,7 +227,7 @@ class SegmentTransitions:
     def _load(self, table: str, segment_name: str, *, anew: bool = False) -> None:
         jobs, mark = self._jobs.waiting_for(table, segment_name), self._jobs.mark()
         try:
-            opened = self._open(table, segment_name, anew=anew or any(job.is_download_anew for job in jobs))
+            opened, record = self._open(table, segment_name, anew=anew or any(job.is_download_anew for job in jobs))
         except PinotError as error:
             self._jobs.failed(table, segment_name, mark, error.message)
             if isinstance(error, RemoteError):
@@ -237,7 +240,6 @@ class SegmentTransitions:
             raise
         if self._retries is not None:
             self._retries.gone(table, segment_name)
-        offsets = self._offsets(table, segment_name)
         try:
             segment, words = self._upkeep.apply(table, opened, drop=bool(jobs))
         except Exception as error:
@@ -245,12 +247,17 @@ class SegmentTransitions:
             fault = _as_fault(error)
             log.warning("indexes not built table=%s segment=%s reason=%s", table, segment_name, fault.message)
             self._jobs.failed(table, segment_name, mark, fault.message)
-            self._registry.put(table, opened, offsets)
+            self._put(table, opened, record)
         else:
-            self._registry.put(table, segment, offsets)
+            self._put(table, segment, record)
             self._jobs.done(table, segment_name, mark, words)
         # A job that began meanwhile did not see it in the registry.
         self._reload_one(table, segment_name)
+
+    def _put(self, table: str, segment: ImmutableSegment, record: SegmentZkMetadata) -> None:
+        """Serve the content that `record` names, and tell so."""
+        self._registry.put(table, segment, _offsets(record))
+        self._serves(table, segment.name, record.content_id)
 
     @contextmanager
     def _retried(self, table: str, segment_name: str) -> Iterator[None]:
@@ -272,28 +279,23 @@ class SegmentTransitions:
         if self._retries is not None and not is_tried_again:  # else its failures are counted on
             self._retries.gone(table, segment_name)
 
-    def _open(self, table: str, segment_name: str, *, anew: bool = False) -> ImmutableSegment:
-        """The version that the record names. One that was replaced while it was fetched is fetched again in its new
-        version; one that the deep store does not give, from a replica.
+    def _open(self, table: str, segment_name: str, *, anew: bool = False) -> tuple[ImmutableSegment, SegmentZkMetadata]:
+        """The version that the record names, and the record. One that was replaced while it was fetched is fetched
+        again in its new version; one that the deep store does not give, from a replica.
         """
         record = self._record(table, segment_name)
         while True:
             try:
-                return self._store.open(table, segment_name, record.crc, record.download_url, record.crypter, anew=anew)
+                opened = self._store.open(
+                    table, segment_name, record.crc, record.download_url, record.crypter, anew=anew
+                )
+                return opened, record
             except PinotError as error:
                 newer = self._record(table, segment_name)
                 if (newer.crc, newer.crypter) == (record.crc, record.crypter):
-                    return self._store.open_from_peer(table, segment_name, record.crc, error)
+                    return self._store.open_from_peer(table, segment_name, record.crc, error), newer
                 log.info("segment was replaced while it was fetched table=%s segment=%s", table, segment_name)
                 record = newer
-
-    def _offsets(self, table: str, segment_name: str) -> tuple[str, str] | None:
-        """Where a segment of a stream starts and ends there."""
-        if not table.endswith("_REALTIME"):
-            return None
-        extra = self._record(table, segment_name).extra
-        start, end = extra.get(START_OFFSET, ""), extra.get(END_OFFSET, "")
-        return (start, end) if start and end else None
 
     def _record(self, table: str, segment_name: str) -> SegmentZkMetadata:
         stored = self._properties.segment(table, segment_name)
@@ -307,6 +309,12 @@ class SegmentTransitions:
     def _count(self, table: str) -> None:
         segments = self._registry.segments(table)
         self._metrics.table_holds(table, len(segments), sum(segment.num_docs for segment in segments.values()))
+
+
+def _offsets(record: SegmentZkMetadata) -> tuple[str, str] | None:
+    """Where a segment of a stream starts and ends there."""
+    start, end = record.extra.get(START_OFFSET, ""), record.extra.get(END_OFFSET, "")
+    return (start, end) if record.table_name_with_type.endswith("_REALTIME") and start and end else None
 
 
 def _is_sound(segment: ImmutableSegment) -> bool:

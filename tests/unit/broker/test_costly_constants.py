@@ -16,6 +16,7 @@ from in_process import InProcessCluster
 from pinotpy.broker import compiling, gathering
 from pinotpy.broker.handler import Question, answer_query
 from pinotpy.broker.parts import EVERY_TABLE, TableRights
+from pinotpy.broker.segment_choice import CompiledQuery
 from pinotpy.clock import ManualClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -108,7 +109,7 @@ WIDE = "SELECT " + ", ".join(f"n + {i}" for i in range(3000)) + " FROM t"
         (constants, "_evaluated", "SELECT n FROM t WHERE n = LENGTH('a')"),
         (compiling, "_parsed", LONG),
         (compiling, "compile_query", LONG),
-        (gathering, "_encoded", LONG),
+        (CompiledQuery, "encoded", LONG),
         (gathering.PartialResult, "from_bytes", WIDE),
     ],
 )

@@ -66,7 +66,7 @@ def all_routes(harness: Harness) -> list[Route]:
     return [
         *controller_routes(harness.controller, cast(Any, SimpleNamespace(report={}))),
         *query.routes(anything),
-        *debug.routes(anything),
+        *debug.routes(anything, anything),
         *server_tables.routes(anything, anything, anything, anything, anything),
         *standard_routes("server", metrics, lambda: None, dict, dict),
     ]

@@ -16,6 +16,7 @@ import pytest
 from controller_harness import Harness
 
 from pinotpy.cluster.column_ranges import read_ranges
+from pinotpy.cluster.segment_metadata import REPLACED
 
 Builder = Callable[..., Path]
 
@@ -421,3 +422,27 @@ def test_segments_uploaded_at_once_are_spread_evenly(start: Callable[..., Harnes
         )
     (entry,) = harness.http.get("/segments/parts/servers").json()
     assert sorted(entry["serverToSegmentsCountMap"].values()) == [6, 6, 6, 6]
+
+
+def test_a_record_says_that_its_content_was_replaced_until_the_segment_is_another(
+    harness: Harness, segment: Builder
+) -> None:
+    harness.add_parts()
+    catalog = harness.controller.catalog
+
+    def replaced() -> str | None:
+        stored = catalog.segment("parts_OFFLINE", "parts_0")
+        assert stored is not None
+        return stored.segment.extra.get(REPLACED)
+
+    first, second = segment(), segment(amounts=(7, 8))
+    assert harness.upload(first, tableName="parts").status_code == 200
+    crc = catalog.segment("parts_OFFLINE", "parts_0").segment.crc  # type: ignore[union-attr]
+    assert replaced() is None
+    assert harness.upload(second, tableName="parts").status_code == 200
+    said = replaced()
+    assert said is not None and said.startswith(f"{crc} at ")
+    assert harness.upload(second, tableName="parts").status_code == 200
+    assert replaced() == said, "the same content again"
+    assert harness.upload(first, tableName="parts").status_code == 200
+    assert replaced() not in (None, said)

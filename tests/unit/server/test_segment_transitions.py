@@ -9,6 +9,8 @@ from typing import Any, cast
 import pytest
 
 from pinotpy.clock import ManualClock, SystemClock
+from pinotpy.cluster.property_store import Versioned
+from pinotpy.cluster.segment_metadata import REPLACED, SegmentZkMetadata
 from pinotpy.errors import DataError, NotFoundError, RemoteError, SegmentCorruptError
 from pinotpy.server.failed_transitions import FIRST_WAIT_S, FailedTransitions
 from pinotpy.server.reload_jobs import ReloadJobs
@@ -26,9 +28,9 @@ class _Properties:
         if not self.crcs:
             return None
         crc = self.crcs.pop(0) if len(self.crcs) > 1 else self.crcs[0]
-        return SimpleNamespace(
-            value=SimpleNamespace(crc=crc, download_url=f"http://c/segments/t/{segment_name}", crypter="")
-        )
+        extra = {REPLACED: f"{crc - 1} at 9"} if crc > 1 else {}
+        url = f"http://c/segments/t/{segment_name}"
+        return Versioned(SegmentZkMetadata(segment_name, table, crc, 7, 1, url, extra=extra), 0)
 
 
 class _Store:
@@ -53,9 +55,13 @@ class _Store:
 class _Registry:
     def __init__(self) -> None:
         self.held: dict[str, Any] = {}
+        self.told: list[tuple[int, str]] = []  # CRC of what is held when it is told what is served
 
     def put(self, table: str, segment: Any, offsets: tuple[str, str] | None = None) -> None:
         self.held[segment.name] = segment
+
+    def tell(self, table: str, segment_name: str, content: str) -> None:
+        self.told.append((self.held[segment_name].crc, content))
 
     def segments(self, table: str) -> dict[str, Any]:
         return self.held
@@ -81,6 +87,7 @@ def _online(store: _Store, properties: _Properties) -> _Registry:
         cast(Any, _NoUpkeep()),
         ReloadJobs(SystemClock()),
         lambda _: (),
+        serves=registry.tell,
     )
     transitions.on_transition("t_OFFLINE", "t_0", "OFFLINE", "ONLINE")
     return registry
@@ -92,8 +99,14 @@ def _online(store: _Store, properties: _Properties) -> _Registry:
 )
 def test_a_segment_that_is_replaced_while_it_is_fetched_ends_in_its_new_version(error: Exception) -> None:
     store = _Store(2, error)
-    assert _online(store, _Properties(1, 2)).held["t_0"].crc == 2
+    registry = _online(store, _Properties(1, 2))
+    assert registry.held["t_0"].crc == 2
     assert store.asked == [1, 2]
+    assert registry.told == [(2, "2 for 1 at 9")], "the content that is served by then"
+
+
+def test_what_is_served_has_no_name_before_it_is_replaced() -> None:
+    assert _online(_Store(1, RemoteError("HTTP 404")), _Properties(1)).told == [(1, "")]
 
 
 def test_a_segment_that_cannot_be_had_in_the_version_of_its_record_fails_once(tmp_path: Path) -> None:

@@ -4,16 +4,45 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
+from pinotpy.broker.api.query import query_parameters, question_of, rights_of
 from pinotpy.broker.cluster_catalog import ClusterCatalog
+from pinotpy.broker.parts import Broker
+from pinotpy.broker.routed_query import route_query
 from pinotpy.errors import NotFoundError
 from pinotpy.names import TableType, split_table_name, table_name_with_type
 from pinotpy.pql.ast import Dialect
-from pinotpy.service.routes import Action, Routes, table
+from pinotpy.service.routes import IN_HANDLER, Action, FastRequest, Routes, table
 
 
-def routes(catalog: ClusterCatalog) -> Routes:
+def routes(broker: Broker, catalog: ClusterCatalog) -> Routes:
     """The debug routes over the broker's catalog."""
     declared = Routes("Debug")
+
+    async def routed(request: FastRequest, key: str, dialect: Dialect) -> bytes:
+        question = question_of(query_parameters(request.query_string), key, dialect)
+        return orjson.dumps(await route_query(broker, question, rights_of(request)))
+
+    @declared.fast(
+        "GET",
+        "/debug/routingTable",
+        Action.READ,
+        IN_HANDLER,
+        summary="Which server would answer ?pql= for which segment, after pruning",
+    )
+    async def routing_of_pql(request: FastRequest) -> bytes:
+        return await routed(request, "pql", Dialect.PQL)
+
+    @declared.fast(
+        "GET",
+        "/debug/routingTable/sql",
+        Action.READ,
+        IN_HANDLER,
+        summary="Which server would answer ?query= for which segment, after pruning",
+    )
+    async def routing_of_sql(request: FastRequest) -> bytes:
+        return await routed(request, "query", Dialect.SQL)
 
     @declared.get(
         "/debug/routingTable/{tableName}",

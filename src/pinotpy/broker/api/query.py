@@ -34,14 +34,7 @@ def routes(broker: Broker) -> Routes:
     declared = Routes("Query")
 
     async def answer(request: FastRequest, question: Question) -> bytes | StreamedResponse:
-        rights = TableRights(
-            request.principal_name,
-            lambda table: request.allows(Action.READ, table_resource(table)),
-            lambda table: request.sees(Action.READ, table_resource(table)),
-            lambda: request.allows(Action.READ, CLUSTER),
-            lambda: request.sees(Action.ADMIN, CLUSTER),
-        )
-        answer = await answer_query(broker, question, rights, wants_arrow=_wants_arrow(request))
+        answer = await answer_query(broker, question, rights_of(request), wants_arrow=_wants_arrow(request))
         return (
             answer
             if isinstance(answer, bytes)
@@ -60,8 +53,8 @@ def routes(broker: Broker) -> Routes:
         body = _json_object(request.body)
         # As in the reference, a body with `sql` is parsed as SQL here too, and answered in SQL's shape.
         if "sql" in body:
-            return await answer(request, _question(body, "sql", Dialect.SQL))
-        return await answer(request, _question(body, "pql", Dialect.PQL))
+            return await answer(request, question_of(body, "sql", Dialect.SQL))
+        return await answer(request, question_of(body, "pql", Dialect.PQL))
 
     @declared.fast(
         "POST",
@@ -72,17 +65,28 @@ def routes(broker: Broker) -> Routes:
         summary="Ask in SQL: {sql, queryOptions?, trace?, explain?}",
     )
     async def post_sql(request: FastRequest) -> bytes | StreamedResponse:
-        return await answer(request, _question(_json_object(request.body), "sql", Dialect.SQL))
+        return await answer(request, question_of(_json_object(request.body), "sql", Dialect.SQL))
 
     @declared.fast("GET", "/query", Action.READ, IN_HANDLER, summary="Ask in PQL: ?bql=")
     async def get_pql(request: FastRequest) -> bytes | StreamedResponse:
-        return await answer(request, _question(_parameters(request.query_string), "bql", Dialect.PQL))
+        return await answer(request, question_of(query_parameters(request.query_string), "bql", Dialect.PQL))
 
     @declared.fast("GET", "/query/sql", Action.READ, IN_HANDLER, summary="Ask in SQL: ?sql=")
     async def get_sql(request: FastRequest) -> bytes | StreamedResponse:
-        return await answer(request, _question(_parameters(request.query_string), "sql", Dialect.SQL))
+        return await answer(request, question_of(query_parameters(request.query_string), "sql", Dialect.SQL))
 
     return declared
+
+
+def rights_of(request: FastRequest) -> TableRights:
+    """What its sender may read."""
+    return TableRights(
+        request.principal_name,
+        lambda table: request.allows(Action.READ, table_resource(table)),
+        lambda table: request.sees(Action.READ, table_resource(table)),
+        lambda: request.allows(Action.READ, CLUSTER),
+        lambda: request.sees(Action.ADMIN, CLUSTER),
+    )
 
 
 def _wants_arrow(request: FastRequest) -> bool:
@@ -106,7 +110,8 @@ def _json_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _parameters(query_string: bytes) -> dict[str, Any]:
+def query_parameters(query_string: bytes) -> dict[str, Any]:
+    """The parameters of a URL, of each the first value. Raises UserError if there are too many."""
     try:
         parsed = parse_qs(
             query_string.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=PARAMETERS_MAX
@@ -116,7 +121,8 @@ def _parameters(query_string: bytes) -> dict[str, Any]:
     return {name: values[0] for name, values in parsed.items()}
 
 
-def _question(fields: Mapping[str, Any], key: str, dialect: Dialect) -> Question:
+def question_of(fields: Mapping[str, Any], key: str, dialect: Dialect) -> Question:
+    """The question in the fields of a body or URL, whose text is `key`. Raises UserError if there is none."""
     if key not in fields:
         raise UserError(f"no query text: expected '{key}' among {sorted(map(str, fields))[:10]}")
     text = fields[key]

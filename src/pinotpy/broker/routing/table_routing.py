@@ -15,6 +15,9 @@ from pinotpy.cluster.llc_names import parse_llc_name
 
 Assignment = dict[str, tuple[str, ...]]  # server instance → segments that it answers for
 
+# Rotation, servers that are excluded, servers that lag.
+ChoiceKey = tuple[int, frozenset[str], frozenset[str]]
+
 CACHED_ASSIGNMENTS_MAX = 64
 _NOBODY: frozenset[str] = frozenset()
 
@@ -42,9 +45,7 @@ class TableRouting:
     # Of every member of a chain the next one; None of the last one.
     _following: Mapping[str, str | None] = field(init=False, compare=False, repr=False)
     _most: int = field(init=False, compare=False, repr=False)
-    _cache: dict[tuple[int, frozenset[str], frozenset[str]], Selection] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    _cache: dict[ChoiceKey, Selection] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_most", max(map(len, self.replicas.values()), default=1) or 1)
@@ -70,6 +71,33 @@ class TableRouting:
                 self._cache.clear()
             self._cache[key] = selection
         return selection
+
+    def select_some(
+        self,
+        segments: Sequence[str],
+        known: dict[ChoiceKey, Selection],
+        request_number: int,
+        excluded: frozenset[str] = _NOBODY,
+        lagging: frozenset[str] = _NOBODY,
+    ) -> Selection:
+        """As `select`, of these segments, which are of no chain, and of all chains. known: where its choices of these
+        segments are kept.
+        """
+        lagging = lagging if self.chains else _NOBODY
+        key = (request_number % self._most, excluded, lagging)
+        selection = known.get(key)
+        if selection is None:
+            chained = [name for chain in self.chains for name in chain]
+            replicas = {name: self.replicas[name] for name in (*segments, *chained)}
+            selection = choose(replicas, key[0], excluded, self.chains, lagging)
+            if len(known) >= CACHED_ASSIGNMENTS_MAX:
+                known.clear()
+            known[key] = selection
+        return selection
+
+    def is_in_chain(self, segment: str) -> bool:
+        """Whether the segment is a member of a chain."""
+        return segment in self._following
 
     def reselect(self, segments: tuple[str, ...], tried: Mapping[str, frozenset[str]]) -> Selection:
         """Other replicas for `segments` whose servers failed; `tried` has the servers each segment has been asked

@@ -1,105 +1,23 @@
-"""Predicates as EXPLAIN shows them: `yearID > '2000'`, `team IN ('A','B')`, literals always in quotes, as the reference
-prints.
-"""
+"""Predicates of the filter, bound to segments, as EXPLAIN shows them (query/model/condition_text.py)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
-
 from pinotpy.pql.ast import Dialect
-from pinotpy.pql.printer import print_expression
 from pinotpy.query.filter.bound_predicate import BoundPredicate
 from pinotpy.query.filter.interpreted import InterpretedPredicate
-from pinotpy.query.model.context import Comparison, ExpressionPredicate, LiteralValue, Predicate
+from pinotpy.query.model.condition_text import PredicateText, condition_text, is_negative, negated_text
+from pinotpy.query.model.context import ExpressionPredicate
 from pinotpy.query.model.predicate import TypedPredicate
-from pinotpy.query.model.stored_literals import literal_text
-
-VALUES_SHOWN_MAX: Final = 10
-CHARACTERS_SHOWN_MAX: Final = 200
-_NEGATIVE: Final = {
-    Comparison.EQ: Comparison.NOT_EQ,
-    Comparison.IN: Comparison.NOT_IN,
-    Comparison.LIKE: Comparison.NOT_LIKE,
-    Comparison.IS_NULL: Comparison.IS_NOT_NULL,
-}
-_OPPOSITE: Final = _NEGATIVE | {negative: positive for positive, negative in _NEGATIVE.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class PredicateText:
-    """operator: EQ, RANGE, …, or EXPRESSION; text: how it is written."""
-
-    operator: str
-    text: str
 
 
 def predicate_text(bound: BoundPredicate | TypedPredicate | InterpretedPredicate, dialect: Dialect) -> PredicateText:
     """The predicate that a predicate of the filter, bound to segments or not, stands for."""
     if isinstance(bound, InterpretedPredicate):
-        condition, negated = bound.condition.condition, bound.condition.negated
-        if isinstance(condition, ExpressionPredicate):
-            return _negated("EXPRESSION", _cut(print_expression(condition.expression, dialect)), negated)
-        return _of(condition, dialect, negated)
+        return condition_text(bound.condition.condition, dialect, negated=bound.condition.negated)
     typed = bound.typed if isinstance(bound, BoundPredicate) else bound
     source = typed.source
     if source is None:
-        return _negated("RANGE", f"{typed.column} within its literals", typed.negated)
+        return negated_text("RANGE", f"{typed.column} within its literals", typed.negated)
     if isinstance(source, ExpressionPredicate):
-        return _negated("EXPRESSION", _cut(print_expression(source.expression, dialect)), typed.negated)
-    was_negative = source.comparison in _NEGATIVE.values()
-    return _of(source, dialect, typed.negated is not was_negative)
-
-
-def _of(predicate: Predicate, dialect: Dialect, negated: bool) -> PredicateText:
-    comparison = predicate.comparison
-    if negated and comparison in _OPPOSITE:
-        comparison, negated = _OPPOSITE[comparison], False
-    lhs = print_expression(predicate.lhs, dialect)
-    return _negated(comparison.value, _cut(_body(predicate, comparison, lhs)), negated)
-
-
-def _body(predicate: Predicate, comparison: Comparison, lhs: str) -> str:
-    match comparison:
-        case Comparison.EQ | Comparison.NOT_EQ:
-            return f"{lhs} {'=' if comparison is Comparison.EQ else '!='} {_quoted(predicate.values[0])}"
-        case Comparison.IN | Comparison.NOT_IN:
-            shown = [_quoted(value) for value in predicate.values[:VALUES_SHOWN_MAX]]
-            more = len(predicate.values) - len(shown)
-            return (
-                f"{lhs} {'IN' if comparison is Comparison.IN else 'NOT IN'} "
-                f"({','.join(shown)}{f',… {more} more' if more else ''})"
-            )
-        case Comparison.RANGE:
-            return _range(predicate, lhs)
-        case Comparison.LIKE | Comparison.NOT_LIKE:
-            return f"{lhs} {'LIKE' if comparison is Comparison.LIKE else 'NOT LIKE'} {_quoted(predicate.values[0])}"
-        case Comparison.REGEXP_LIKE | Comparison.TEXT_MATCH | Comparison.JSON_MATCH:
-            flags = f",{_quoted(predicate.flags)}" if predicate.flags else ""
-            return f"{comparison.value.lower()}({lhs},{_quoted(predicate.values[0])}{flags})"
-        case Comparison.IS_NULL | Comparison.IS_NOT_NULL:
-            return f"{lhs} {'IS NULL' if comparison is Comparison.IS_NULL else 'IS NOT NULL'}"
-
-
-def _range(predicate: Predicate, lhs: str) -> str:
-    lower, upper = predicate.lower, predicate.upper
-    if lower is not None and upper is not None and lower.inclusive and upper.inclusive:
-        return f"{lhs} BETWEEN {_quoted(lower.value)} AND {_quoted(upper.value)}"
-    parts = []
-    if lower is not None:
-        parts.append(f"{lhs} {'>=' if lower.inclusive else '>'} {_quoted(lower.value)}")
-    if upper is not None:
-        parts.append(f"{lhs} {'<=' if upper.inclusive else '<'} {_quoted(upper.value)}")
-    return " AND ".join(parts) if parts else f"{lhs} is any value"
-
-
-def _quoted(value: LiteralValue) -> str:
-    return f"'{literal_text(value)}'"
-
-
-def _negated(operator: str, text: str, negated: bool) -> PredicateText:
-    return PredicateText(f"NOT_{operator}", f"NOT ({text})") if negated else PredicateText(operator, text)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= CHARACTERS_SHOWN_MAX else f"{text[:CHARACTERS_SHOWN_MAX]}…"
+        return condition_text(source, dialect, negated=typed.negated)
+    return condition_text(source, dialect, negated=typed.negated is not is_negative(source.comparison))

@@ -31,7 +31,14 @@ _KNOWN: Final = frozenset(
 )
 GROUPING_METHOD: Final = "groupingMethod"
 # All that mean something, or that clients send as they are (docs/client.md); of others an answer warns.
-OPTIONS_KNOWN: Final = _KNOWN | {GROUPING_METHOD, "explain", "maxQueryResponseSizeBytes", "useMultistageEngine"}
+SKIP_BROKER_PRUNING: Final = "skipBrokerPruning"
+OPTIONS_KNOWN: Final = _KNOWN | {
+    GROUPING_METHOD,
+    SKIP_BROKER_PRUNING,
+    "explain",
+    "maxQueryResponseSizeBytes",
+    "useMultistageEngine",
+}
 OPTIONS_CHARACTERS_MAX: Final = 64 * 1024
 _LONG_MAX: Final = 2**63 - 1
 
@@ -70,13 +77,15 @@ def query_options(
     Raises:
         ParseError: (150) options that are not `k=v;k=v`.
         InvalidQueryError: (700) timeoutMs, numGroupsLimit, maxExecutionThreads or maxQueryResponseSizeBytes that are no
-            positive whole number; a groupingMethod that is none; an enableNullHandling that is neither true nor false.
+            positive whole number; a groupingMethod that is none; an enableNullHandling or skipBrokerPruning that is
+            neither true nor false.
     """
     requested = parse_option_text(request_options, "queryOptions") if isinstance(request_options, str) else {}
     debug = parse_option_text(debug_options, "debugOptions") if isinstance(debug_options, str) else {}
     options = {**requested, **dict(statement.options)}
     _positive(options, "maxQueryResponseSizeBytes")
     _check_grouping_method(options)
+    _true_or_false(options, SKIP_BROKER_PRUNING)
     star_tree = options.get("useStarTree", debug.get("useStarTree", "true"))
     return QueryOptions(
         timeout_ms=_positive(options, "timeoutMs"),
@@ -105,6 +114,11 @@ def grouping_method(options: QueryOptions) -> GroupingMethod | None:
     if not options.other:  # almost every query
         return None
     return _check_grouping_method(dict(options.other))
+
+
+def skips_broker_pruning(options: QueryOptions) -> bool:
+    """Whether servers are asked for all segments, whatever their records say."""
+    return bool(options.other) and _true_or_false(dict(options.other), SKIP_BROKER_PRUNING) is True
 
 
 def asks_to_explain(options: QueryOptions, *, requested: object = False) -> bool:

@@ -34,12 +34,13 @@ _ENDS: Final[dict[StoredType, tuple[float, float]]] = {
 
 
 class Facts(ABC):
-    """n segments. num_docs: int64[n], NOT_KNOWN where that is not known. Never changed; what is made of a column is
-    kept.
+    """n segments. num_docs: int64[n], NOT_KNOWN where that is not known; has_empty: whether it is 0 anywhere. Never
+    changed; what is made of a column is kept.
     """
 
     def __init__(self, num_docs: Int64Array) -> None:
         self.num_docs = num_docs
+        self.has_empty = not num_docs.all()
         self._bounds: dict[tuple[str, DataType], Bounds | None] = {}
         self._partitions: dict[str, PartitionedColumn | None] = {}
 

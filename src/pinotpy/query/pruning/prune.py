@@ -82,11 +82,11 @@ def prune(context: QueryContext, table: Facts, *, explains: bool = False) -> Pru
     Raises nothing: a literal that is refused is for the servers to refuse.
     """
     walk = _Walk(context, table, explains)
-    rules = np.where(table.num_docs == 0, np.int8(Rule.EMPTY), np.int8(Rule.KEPT))
-    if context.filter is not None:
-        found = walk.visit(context.filter, negated=False, depth=0)
-        if found is not None:
-            rules = _first_of(rules, found)
+    found = None if context.filter is None else walk.visit(context.filter, negated=False, depth=0)
+    if table.has_empty:
+        empty = np.where(table.num_docs == 0, np.int8(Rule.EMPTY), np.int8(Rule.KEPT))
+        found = empty if found is None else _first_of(empty, found)
+    rules = np.zeros(len(table), np.int8) if found is None else found
     return Pruning(rules, tuple(walk.findings))
 
 

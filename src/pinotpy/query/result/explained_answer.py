@@ -41,6 +41,13 @@ class Explanation:
     """reduce: what the broker does, as one operator; groups: as PartialResult.explain, of all servers.
 
     measured: of EXPLAIN ANALYZE, rows that follow the plan's in the table, and `numbers`, the same as JSON.
+    broker_pruning: of halves of the table which segments no server is asked for, and why:
+      table, segments: its name with type, and how many segments it has by records;
+      pruned: [{rule, segments, docs, names}] of those that are excluded, `names` of up to NAMES_SHOWN_MAX;
+      conditions: [{predicate, segments, why}] of the filter, how many segments each excludes by itself, and why no
+          more; `why` is absent where nothing stands in the way;
+      recordsNotUsed: by what is wrong with them how many records exclude nothing, or less than they say; absent where
+          all are used.
     """
 
     reduce: str
@@ -48,6 +55,7 @@ class Explanation:
     groups: tuple[Finding, ...]
     measured: tuple[Row, ...] = ()
     numbers: dict[str, Any] | None = None
+    broker_pruning: tuple[Finding, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The value of the key `explain`: the broker's and servers' operators, then the groups of segments."""
@@ -55,7 +63,8 @@ class Explanation:
         if not self.combine:
             return {"broker": self.reduce, "plans": [], **analyzed}
         plans = [_readable(group) for group in self.groups]
-        return {"broker": self.reduce, "server": self.combine, "plans": plans, **analyzed}
+        pruning = {"brokerPruning": list(self.broker_pruning)} if self.broker_pruning else {}
+        return {"broker": self.reduce, **pruning, "server": self.combine, "plans": plans, **analyzed}
 
     def rows(self) -> list[Row]:
         """The table of operators; the broker's and the server's come first, then each plan's, numbered anew from 3."""
@@ -79,11 +88,24 @@ class Explanation:
             )
             name, number = ("SEGMENTS_PRUNED_ON_SERVER", 3) if planned else ("ALL_SEGMENTS_PRUNED_ON_SERVER", 2)
             rows.append([f"{name}(reason:[{reasons}])", number, number - 1])
-        return rows
+        return [*rows, *_pruned_by_broker(self.broker_pruning)]
 
     def num_segments(self, selects: str) -> int:
         """Segments whose filter is known to select `nothing` or `everything`."""
         return sum(group["segments"] for group in self.groups if group.get("selects") == selects)
+
+
+def _pruned_by_broker(halves: Iterable[Finding]) -> list[Row]:
+    """As a plan of its own, where segments are left out."""
+    rows: list[Row] = []
+    for half in halves:
+        if half["pruned"]:
+            reasons = "; ".join([f"{each['segments']} by {each['rule']}" for each in half["pruned"]])
+            kept = "; ".join([f"{each['predicate']}: {each['why']}" for each in half["conditions"] if "why" in each])
+            unused = f",notUsed:[{kept}]" if kept else ""
+            rows.append(_plan_start(sum(each["segments"] for each in half["pruned"])))
+            rows.append([f"SEGMENTS_PRUNED_BY_BROKER(table:{half['table']},reason:[{reasons}]{unused})", 2, 1])
+    return rows
 
 
 def explain_constants() -> Explanation:

@@ -1,0 +1,50 @@
+"""What EXPLAIN says of the segments that no server is asked for (Explanation.broker_pruning)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from pinotpy.broker.routing.segment_pruner import ExplainedPruning
+from pinotpy.pql.ast import Dialect
+from pinotpy.query.model.condition_text import condition_text
+from pinotpy.query.pruning.leaves import Rule
+from pinotpy.query.result.explained_groups import NAMES_SHOWN_MAX, Finding
+
+# In the words of servers (query/explain/plans.py).
+_WORDS: Final = {
+    Rule.EMPTY: "no docs",
+    Rule.MIN_MAX: "min and max",
+    Rule.PARTITION: "partition",
+    Rule.NULLS: "nulls",
+    Rule.NEVER: "a condition that no row meets",
+}
+CONDITIONS_SHOWN_MAX: Final = 100
+
+
+def finding_of(explained: ExplainedPruning, dialect: Dialect) -> Finding:
+    """Of one half of the table."""
+    pruned = []
+    for rule in explained.pruning.counts():
+        rows = np.flatnonzero(explained.pruning.rules == rule)
+        pruned.append(
+            {
+                "rule": _WORDS[rule],
+                "segments": len(rows),
+                "docs": int(explained.docs[rows].sum()),
+                "names": [explained.names[row] for row in rows[:NAMES_SHOWN_MAX].tolist()],
+            }
+        )
+    conditions = []
+    for found in explained.pruning.findings[:CONDITIONS_SHOWN_MAX]:
+        text = condition_text(found.condition, dialect, negated=found.negated).text
+        why = {"why": found.why} if found.why else {}
+        conditions.append({"predicate": text, "segments": found.num_excluded, **why})
+    return {
+        "table": explained.table,
+        "segments": len(explained.names),
+        "pruned": pruned,
+        "conditions": conditions,
+        **({"recordsNotUsed": explained.unused} if explained.unused else {}),
+    }

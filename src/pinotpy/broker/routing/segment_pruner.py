@@ -1,0 +1,208 @@
+"""Which segments of a table half may have rows that a query asks for, by the records that its broker has.
+
+A record says what it describes, and servers say what they serve. A segment whose content was replaced is excluded only
+where all servers that may be asked for it serve the content that its record describes; rows that are not in a file yet
+are never excluded.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from pinotpy.arrays import Int64Array
+from pinotpy.broker.routing.segment_facts import FactsOfTable
+from pinotpy.broker.routing.table_routing import ChoiceKey, Selection, TableRouting
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.config.schema import Schema
+from pinotpy.query.model.context import QueryContext
+from pinotpy.query.pruning.facts import NOTHING_KNOWN, SegmentFacts
+from pinotpy.query.pruning.facts_table import FactsTable
+from pinotpy.query.pruning.kept import kept_rows
+from pinotpy.query.pruning.leaves import Rule
+from pinotpy.query.pruning.prune import Pruning, prune
+
+# Of fewer segments all are compared before an index has found some.
+WALKED_MAX: Final = 512
+FEW_MAX: Final = 64
+# What the first query of a larger table takes is no work for an event loop.
+INLINE_SEGMENTS_MAX: Final = 5_000
+# Results that are kept: dashboards repeat their queries. Names of segments in all of them together.
+RESULTS_MAX: Final = 512
+NAMES_KEPT_MAX: Final = 1 << 18
+NOT_PROVEN: Final = "replaced, and not all replicas say that they serve this content"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a filter leaves of a table half. names: of the segments that may have a row that passes, in the routing's
+    order, without those of chains. num_pruned, num_docs: of the others. selections: who was chosen to answer for them.
+    """
+
+    names: tuple[str, ...]
+    num_pruned: int
+    num_docs: int
+    selections: dict[ChoiceKey, Selection] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What segments are known by: facts in the order of the routing; docs: int64[n], by their records; few_docs: the
+    same, where there are few; num_docs: of all. columns: those of which anything is known. unused: by what kept them
+    from being used, how many records exclude nothing or less.
+    """
+
+    table: FactsTable
+    docs: Int64Array
+    num_docs: int
+    few_docs: list[int]
+    columns: frozenset[str]
+    unused: dict[str, int]
+
+
+class SegmentPruner:
+    """Of one view of a table half. `known` is called at the first query that has a filter, later ones share it."""
+
+    def __init__(self, table: str, num_segments: int, known: Callable[[], _Known]) -> None:
+        self._table, self._num_segments = table, num_segments
+        self._read = known
+        self._known: _Known | None = None
+        self._results: OrderedDict[Hashable, Kept | None] = OrderedDict()
+        self._num_names = 0
+
+    @property
+    def is_large(self) -> bool:
+        """Whether an event loop must not wait for `prune` and `explain`."""
+        return self._num_segments > INLINE_SEGMENTS_MAX
+
+    def found(self, key: Hashable) -> tuple[Kept | None] | None:
+        """What `prune` gave for this key, in a tuple; None: it is not kept."""
+        if key not in self._results:
+            return None
+        self._results.move_to_end(key)
+        return (self._results[key],)
+
+    def keep(self, key: Hashable, kept: Kept | None) -> None:
+        """Remember it for `found`."""
+        if key in self._results:
+            return  # two queries found it at the same time
+        self._results[key] = kept
+        self._num_names += 0 if kept is None else len(kept.names)
+        while len(self._results) > RESULTS_MAX or (self._num_names > NAMES_KEPT_MAX and len(self._results) > 1):
+            _, old = self._results.popitem(last=False)
+            self._num_names -= 0 if old is None else len(old.names)
+
+    def prune(self, context: QueryContext) -> Kept | None:
+        """What the filter of `context`, which is as servers get it, leaves; None: all segments. On any thread."""
+        known = self._of_records()
+        table = known.table
+        if not table.has_empty and known.columns.isdisjoint([column.name for column in context.columns]):
+            return None  # most filters that exclude nothing
+        if len(table) <= FEW_MAX:  # each call of numpy takes a microsecond
+            rows = [row for row, rule in enumerate(prune(context, table).rules.tolist()) if rule == Rule.KEPT]
+            num_docs = sum([known.few_docs[row] for row in rows])
+        else:
+            found = (
+                np.flatnonzero(prune(context, table).kept) if len(table) <= WALKED_MAX else kept_rows(context, table)
+            )
+            rows, num_docs = found.tolist(), int(known.docs[found].sum())
+        if len(rows) == len(table):
+            return None
+        names = table.names
+        return Kept(tuple([names[row] for row in rows]), len(table) - len(rows), known.num_docs - num_docs)
+
+    def explain(self, context: QueryContext) -> ExplainedPruning:
+        """By which rules segments are excluded, and why conditions exclude no more. On any thread."""
+        known = self._of_records()
+        pruning = prune(context, known.table, explains=True)
+        return ExplainedPruning(self._table, known.table.names, known.docs, pruning, known.unused)
+
+    def docs_of(self, name: str) -> int:
+        """By the segment's record. Raises ValueError if the half has no such segment."""
+        known = self._of_records()
+        return int(known.docs[known.table.names.index(name)])
+
+    def _of_records(self) -> _Known:
+        if self._known is None:
+            self._known = self._read()
+        return self._known
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedPruning:
+    """names, docs: of the segments that `pruning` is about, of `table` with type. unused: see _Known."""
+
+    table: str
+    names: tuple[str, ...]
+    docs: Int64Array
+    pruning: Pruning
+    unused: dict[str, int]
+
+
+class PrunedTable:
+    """What is read of the records of a table half, from view to view: only what is new is read again."""
+
+    def __init__(self, table: str) -> None:
+        self._lock = threading.Lock()  # of what threads read at the same time
+        self._facts = FactsOfTable(table)
+        self._newest: FactsTable | None = None
+        self._pruner: tuple[tuple[object, ...], SegmentPruner] | None = None
+
+    def pruner(
+        self,
+        routing: TableRouting,
+        records: Mapping[str, SegmentZkMetadata],
+        contents: Mapping[str, str],
+        schema: Schema,
+    ) -> SegmentPruner:
+        """Of this view; the same one while its parts are.
+
+        Args:
+            records: of the segments, by name.
+            contents: see ExternalView.
+        """
+        parts = (routing, records, contents, schema)
+        known = self._pruner
+        if known is None or any(one is not other for one, other in zip(known[0], parts, strict=True)):
+            pruner = SegmentPruner(
+                routing.table, len(routing.replicas), lambda: self._known(routing, records, contents, schema)
+            )
+            known = self._pruner = parts, pruner
+        return known[1]
+
+    def _known(
+        self,
+        routing: TableRouting,
+        records: Mapping[str, SegmentZkMetadata],
+        contents: Mapping[str, str],
+        schema: Schema,
+    ) -> _Known:
+        with self._lock:
+            names = [name for name in routing.replicas if not routing.is_in_chain(name)]
+            believed = {
+                name: record
+                for name in names
+                if (record := records.get(name)) is not None and is_served(record, contents.get(name, ""))
+            }
+            read = self._facts.read(believed, schema)
+            facts: dict[str, SegmentFacts] = {name: read.get(name, NOTHING_KNOWN) for name in names}
+            columns = {name for each in facts.values() for name in each.ranges}
+            columns |= {each.partitions.column for each in facts.values() if each.partitions is not None}
+            docs = np.fromiter((records[name].total_docs if name in records else 0 for name in names), np.int64)
+            table = self._newest = FactsTable(facts, self._newest)
+            num_unproven = sum(name in records for name in names) - len(believed)
+            unused = {**({NOT_PROVEN: num_unproven} if num_unproven else {}), **self._facts.num_faulty}
+            few_docs = docs.tolist() if len(docs) <= FEW_MAX else []
+            return _Known(table, docs, int(docs.sum()), few_docs, frozenset(columns), unused)
+
+
+def is_served(record: SegmentZkMetadata, content: str) -> bool:
+    """Whether all servers that may be asked serve what `record` describes. content: what they say, if all say the same,
+    else empty.
+    """
+    return record.content_id == content

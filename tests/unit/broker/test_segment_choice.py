@@ -1,0 +1,269 @@
+"""Proves whom a broker asks for which segments: none that its record excludes, never one of a chain left out, one
+server where nothing is left, and nobody where a half of a hybrid table has nothing for the query. And what a user sees
+of it: EXPLAIN, the routing of a query under the caller's rights, metrics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from built_segments import config_of
+from in_process import InProcessCluster
+
+from pinotpy.broker.cluster_catalog import ClusterCatalog
+from pinotpy.broker.metrics import BrokerMetrics
+from pinotpy.broker.parts import EVERY_TABLE, Broker, BrokerLimits, Question, TableRights
+from pinotpy.broker.routed_query import route_query
+from pinotpy.broker.segment_choice import CompiledQuery, SegmentChoice, choose_segments
+from pinotpy.clock import SystemClock
+from pinotpy.cluster.column_ranges import ColumnRange, SegmentRanges
+from pinotpy.cluster.segment_metadata import REPLACED, SegmentZkMetadata
+from pinotpy.cluster.spectator import ClusterView
+from pinotpy.cluster.time_boundary import DAY_MS
+from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, LiveInstance
+from pinotpy.config.schema import Schema
+from pinotpy.data_types import DataType
+from pinotpy.errors import AccessDeniedError, InvalidQueryError
+from pinotpy.pql.ast import Dialect
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.rpc.wire import ServerRequest
+from pinotpy.service.metric_catalogue import BROKER_METRICS
+from pinotpy.service.metrics import Metrics
+
+SCHEMA: dict[str, Any] = {
+    "schemaName": "t",
+    "dimensionFieldSpecs": [{"name": "city", "dataType": "STRING"}],
+    "dateTimeFieldSpecs": [{"name": "day", "dataType": "INT", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"}],
+}
+SERVERS = ("Server_a_1", "Server_b_1")
+Segments = Mapping[str, SegmentZkMetadata]
+
+
+def record(name: str, low: int, high: int, **fields: Any) -> SegmentZkMetadata:
+    """Of a segment with these days."""
+    ranges = SegmentRanges(7, 10, {"day": ColumnRange(DataType.INT, low, high, 0)}).to_text()
+    plain = SegmentZkMetadata(name, "", 7, 10, 1, column_ranges=ranges, end_time_ms=high * DAY_MS)
+    return replace(plain, **fields)
+
+
+def broker_of(
+    tables: Mapping[str, Segments],
+    states: Mapping[str, Mapping[str, str]] | None = None,
+    contents: Mapping[str, str] | None = None,
+) -> Broker:
+    """A broker that sees these tables. Segments should be ONLINE on one server after the other, and are, but for those
+    in `states`.
+    """
+    wanted: dict[str, dict[str, dict[str, str]]] = {}
+    reached: dict[str, dict[str, dict[str, str]]] = {}
+    for table, records in tables.items():
+        wanted[table] = {name: {SERVERS[number % 2]: "ONLINE"} for number, name in enumerate(records)}
+        reached[table] = wanted[table] | {name: dict(each) for name, each in (states or {}).items() if name in records}
+    config = {"segmentsConfig": {"timeColumnName": "day"}}
+    view = ClusterView(
+        external_views={table: ExternalView(table, shown, {}, contents or {}) for table, shown in reached.items()},
+        ideal_states={table: IdealState(table, shown) for table, shown in wanted.items()},
+        live_instances={server: LiveInstance(server, "1") for server in SERVERS},
+        instance_configs={server: InstanceConfig(server, "x", 1) for server in SERVERS},
+        table_configs=dict.fromkeys(tables, config),
+        schemas={"t": SCHEMA},
+        segments={table: dict(records) for table, records in tables.items()},
+    )
+
+    async def send(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
+        raise AssertionError("nobody is asked")
+
+    clock = SystemClock()
+    catalog = ClusterCatalog(lambda: view, clock)
+    return Broker("b", catalog, send, BrokerLimits(), clock, BrokerMetrics(Metrics("broker", BROKER_METRICS)))
+
+
+def routed(broker: Broker, condition: str, options: str = "") -> dict[str, list[str]]:
+    """By table, the segments that a query asks for."""
+    text = f"SELECT COUNT(*) FROM t WHERE {condition}{options}"
+    found = asyncio.run(route_query(broker, Question(text, Dialect.SQL), EVERY_TABLE))
+    return {table: sorted(name for names in servers.values() for name in names) for table, servers in found.items()}
+
+
+DAYS = {f"s{day}": record(f"s{day}", day, day) for day in range(1, 6)}
+
+
+def test_segments_that_may_have_rows_are_asked_for_and_no_others() -> None:
+    broker = broker_of({"t_OFFLINE": DAYS})
+    assert routed(broker, "day = 3") == {"t_OFFLINE": ["s3"]}
+    assert routed(broker, "day > 3 OR city = 'x' AND day = 1") == {"t_OFFLINE": ["s1", "s4", "s5"]}
+    assert routed(broker, "city = 'x'") == {"t_OFFLINE": list(DAYS)}
+    assert routed(broker, "day = 3", " OPTION(skipBrokerPruning=true)") == {"t_OFFLINE": list(DAYS)}
+    assert routed(broker, "day > 100") == {"t_OFFLINE": ["s1"]}, "one is asked for the types of the answer"
+
+
+def test_a_replaced_segment_is_pruned_only_where_its_servers_say_what_they_serve() -> None:
+    replaced = replace(DAYS["s1"], extra={REPLACED: "6 at 5"})
+    tables = {"t_OFFLINE": {**DAYS, "s1": replaced}}
+    assert routed(broker_of(tables), "day = 3") == {"t_OFFLINE": ["s1", "s3"]}
+    served = broker_of(tables, contents={"s1": replaced.content_id})
+    assert routed(served, "day = 3") == {"t_OFFLINE": ["s3"]}
+    before = broker_of(tables, contents={"s1": replace(replaced, extra={REPLACED: "6 at 4"}).content_id})
+    assert routed(before, "day = 3") == {"t_OFFLINE": ["s1", "s3"]}
+    behind = broker_of({"t_OFFLINE": DAYS}, contents={"s1": replaced.content_id})
+    assert routed(behind, "day = 3") == {"t_OFFLINE": ["s1", "s3"]}, "the record that the broker has is older"
+
+
+def test_what_an_older_release_refreshed_is_not_pruned() -> None:
+    partitions = {"columnPartitionMap": {"day": {"functionName": "Modulo", "numPartitions": 4, "partitions": [1]}}}
+    first = replace(DAYS["s1"], column_ranges="", partition_metadata=partitions)
+    assert routed(broker_of({"t_OFFLINE": {**DAYS, "s1": first}}), "day = 3") == {"t_OFFLINE": ["s3"]}
+    refreshed = replace(first, refresh_time_ms=5)
+    assert routed(broker_of({"t_OFFLINE": {**DAYS, "s1": refreshed}}), "day = 3") == {"t_OFFLINE": ["s1", "s3"]}
+
+
+def test_a_chain_is_asked_whole() -> None:
+    names = [f"t__0__{number}__20200101T0000Z" for number in range(4)]
+    records = {name: record(name, number, number) for number, name in enumerate(names)}
+    # The second one has not been swapped by every server, so its rows and those behind it are read of logs.
+    states = {name: {SERVERS[0]: "ONLINE" if number != 1 else "CONSUMING"} for number, name in enumerate(names)}
+    broker = broker_of({"t_REALTIME": records}, states)
+    assert routed(broker, "day = 100") == {"t_REALTIME": names[1:]}
+    assert routed(broker, "day = 0") == {"t_REALTIME": names}
+
+
+def test_a_half_without_rows_for_the_query_is_not_asked() -> None:
+    stream = {f"t__0__{number}__20200101T0000Z": record(f"r{number}", 9 + number, 9 + number) for number in range(2)}
+    broker = broker_of({"t_OFFLINE": DAYS, "t_REALTIME": stream})
+    assert routed(broker, "day = 2") == {"t_OFFLINE": ["s2"]}
+    assert routed(broker, "day = 9") == {"t_REALTIME": [next(iter(stream))]}
+    # Day 5 is the stream's, whose segments have none: the boundary is a day before the newest segment's end.
+    assert routed(broker, "day = 5") == {"t_OFFLINE": ["s1"]}
+    assert routed(broker, "city = 'x'") == {"t_OFFLINE": ["s1", "s2", "s3", "s4"], "t_REALTIME": list(stream)}
+
+
+def test_a_segment_that_nobody_serves_is_missing_only_where_it_may_have_rows() -> None:
+    broker = broker_of({"t_OFFLINE": DAYS}, {"s1": {}, "s2": {SERVERS[0]: "OFFLINE"}})
+
+    def missing(condition: str) -> tuple[str, ...]:
+        return chosen(broker, condition).halves[0].selection.unavailable
+
+    assert missing("day = 3") == () and missing("day < 3") == ("s1", "s2")
+    alone = broker_of({"t_OFFLINE": {"s1": DAYS["s1"]}}, {"s1": {}})
+    assert chosen(alone, "day = 3").halves[0].selection.unavailable == ("s1",), "nobody can say what types there are"
+
+
+def chosen(broker: Broker, condition: str) -> SegmentChoice:
+    async def run() -> SegmentChoice:
+        question = Question(f"SELECT COUNT(*) FROM t WHERE {condition}", Dialect.SQL)
+        await route_query(broker, question, EVERY_TABLE)
+        context = broker.plans.get(question).context  # type: ignore[union-attr]
+        assert context is not None
+        halves = broker.catalog.resolve("t", Dialect.SQL).halves
+        return await choose_segments(broker, CompiledQuery(context, None, 1), halves, 0)
+
+    return asyncio.run(run())
+
+
+def test_docs_of_pruned_segments_are_counted() -> None:
+    broker = broker_of({"t_OFFLINE": DAYS})
+    some = chosen(broker, "day < 3")
+    assert (some.num_pruned, some.num_docs_pruned) == (3, 30)
+    none = chosen(broker, "day = 100")
+    assert (none.num_pruned, none.num_docs_pruned) == (4, 40), "one of them is asked for"
+
+
+def test_the_routing_of_a_query_is_its_table_s_reader_s() -> None:
+    broker = broker_of({"t_OFFLINE": DAYS})
+    nobody = TableRights("nobody", lambda table: False, lambda table: False)
+    with pytest.raises(AccessDeniedError):
+        asyncio.run(route_query(broker, Question("SELECT COUNT(*) FROM t", Dialect.PQL), nobody))
+    with pytest.raises(InvalidQueryError, match="reads no table"):
+        asyncio.run(route_query(broker, Question("SELECT 1", Dialect.SQL), EVERY_TABLE))
+
+
+# --- with servers ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> InProcessCluster:
+    """Eight segments of a day each on two servers."""
+    some = InProcessCluster(tmp_path_factory.mktemp("t"), num_servers=2, prunes=True)
+    config = config_of({}, segmentsConfig={"replication": "1", "timeColumnName": "day"})
+    splits = []
+    for day in range(8):
+        cities = pa.array([b"a", b"b", b"c"], pa.binary())
+        splits.append([pa.record_batch({"city": cities, "day": pa.array([day] * 3, pa.int32())})])
+    some.add_table(Schema.from_json(SCHEMA), config, splits)
+    return some
+
+
+def test_an_answer_counts_what_nobody_was_asked_for(cluster: InProcessCluster) -> None:
+    for text, ask in (("sql", cluster.sql), ("pql", cluster.pql)):
+        for _ in range(3):  # compiled, known, as a template
+            answer = ask("SELECT COUNT(*) FROM t WHERE day = 5")
+            assert answer["totalDocs"] == 24 and answer["numDocsScanned"] == 3, text
+            assert (answer["numSegmentsPrunedByBroker"], answer["numSegmentsQueried"]) == (7, 1)
+            assert (answer["numServersQueried"], answer["numServersResponded"]) == (1, 1)
+        other = ask("SELECT COUNT(*) FROM t WHERE day = 2")
+        assert (other["numSegmentsPrunedByBroker"], other["numDocsScanned"]) == (7, 3)
+    whole = cluster.sql("SELECT COUNT(*) FROM t WHERE day = 5", query_options="skipBrokerPruning=true")
+    assert (whole["numSegmentsPrunedByBroker"], whole["numSegmentsQueried"], whole["totalDocs"]) == (0, 8, 24)
+    assert not whole.get("warnings")
+
+
+def test_where_nothing_is_left_the_answer_has_its_types(cluster: InProcessCluster) -> None:
+    for text in (
+        "SELECT city, day FROM t WHERE day = 50 LIMIT 3",
+        "SELECT COUNT(*), MAX(day), DISTINCTCOUNT(city) FROM t WHERE day > 50",
+        "SELECT city, SUM(day) FROM t WHERE day > 50 GROUP BY city",
+        "SELECT DISTINCT city FROM t WHERE day > 50 AND city LIKE 'a%'",
+    ):
+        answer = cluster.sql(text)
+        whole = cluster.sql(text, query_options="skipBrokerPruning=true")
+        assert answer["resultTable"] == whole["resultTable"], text
+        assert (answer["numSegmentsQueried"], answer["numServersQueried"], answer["totalDocs"]) == (1, 1, 24)
+        assert whole["totalDocs"] == 24
+    refused = cluster.sql("SELECT SUM(city) FROM t WHERE day = 50")
+    assert refused["exceptions"] == cluster.sql("SELECT SUM(city) FROM t WHERE day = 3")["exceptions"]
+
+
+def test_explain_says_what_was_pruned_and_what_prunes_nothing(cluster: InProcessCluster) -> None:
+    text = "SELECT COUNT(*) FROM t WHERE day = 5 AND city LIKE 'a%'"
+    answer = cluster.sql(f"EXPLAIN PLAN FOR {text}")
+    (half,) = answer["explain"]["brokerPruning"]
+    assert (half["table"], half["segments"]) == ("t_OFFLINE", 8)
+    (pruned,) = half["pruned"]
+    assert (pruned["rule"], pruned["segments"], pruned["docs"]) == ("min and max", 7, 21)
+    by_day, by_city = half["conditions"]
+    assert (by_day["predicate"], by_day["segments"], "why" in by_day) == ("day = '5'", 7, False)
+    assert by_city["segments"] == 0 and "patterns" in by_city["why"]
+    last = answer["resultTable"]["rows"][-1][0]
+    assert last.startswith("SEGMENTS_PRUNED_BY_BROKER(table:t_OFFLINE,reason:[7 by min and max]") and "LIKE" in last
+    assert answer["numSegmentsPrunedByBroker"] == 7
+    analyzed = cluster.sql(f"EXPLAIN ANALYZE {text}")["explain"]["analyze"]["segments"]
+    assert (analyzed["prunedByBroker"], analyzed["queried"]) == (7, 1)
+    unpruned = cluster.sql(f"EXPLAIN PLAN FOR {text}", query_options="skipBrokerPruning=true")
+    assert "brokerPruning" not in unpruned["explain"]
+    assert "brokerPruning" not in cluster.sql("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t")["explain"]
+
+
+def test_an_option_that_is_neither_true_nor_false_is_refused(cluster: InProcessCluster) -> None:
+    answer = cluster.sql("SELECT COUNT(*) FROM t", query_options="skipBrokerPruning=maybe")
+    assert answer["exceptions"][0]["errorCode"] == 700 and "skipBrokerPruning" in answer["exceptions"][0]["message"]
+
+
+def test_pruned_segments_are_counted_by_table(tmp_path: Path) -> None:
+    some = InProcessCluster(tmp_path, prunes=True)
+    config = config_of({}, segmentsConfig={"replication": "1", "timeColumnName": "day"})
+    cities = pa.array([b"a"], pa.binary())
+    splits = [[pa.record_batch({"city": cities, "day": pa.array([day], pa.int32())})] for day in range(4)]
+    some.add_table(Schema.from_json(SCHEMA), config, splits)
+    some.sql("SELECT COUNT(*) FROM t WHERE day = 2")
+    some.sql("SELECT COUNT(*) FROM t WHERE day = 1")
+    lines = some.broker.metrics._metrics.render().decode().splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith('pinot_broker_segmentsPruned_total{table="t"}')] == [
+        "6.0"
+    ]
+    some.close()
