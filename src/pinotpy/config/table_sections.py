@@ -15,6 +15,7 @@ from pinotpy.config.assignment import InstanceAssignmentConfig, TaskConfig, Tier
 from pinotpy.config.document import Document, Text, Truth, named, to_plain
 from pinotpy.config.indexing import FieldConfig, TableIndexConfig
 from pinotpy.config.ingestion import IngestionConfig
+from pinotpy.config.partition_checks import partition_keys_without_effect
 from pinotpy.config.segments_config import SegmentsConfig
 from pinotpy.config.serving import QueryConfig, QuotaConfig, RoutingConfig
 from pinotpy.config.stream_checks import stream_keys_without_effect
@@ -131,10 +132,13 @@ class TableSections(Document):
     @cached_property
     def without_effect(self) -> dict[str, Any]:
         """Keys of this document whose feature is not implemented yet: JSON pointer → value. Kept, and returned as
-        `propertiesWithoutEffect`. Passwords of streams are masked.
+        `propertiesWithoutEffect`, with those that have none beside the document's other keys. Passwords of streams
+        are masked.
         """
-        return without_effect(self) | stream_keys_without_effect(
-            self.indexing.stream_configs, self._stream_config_maps, self.stream_config
+        return (
+            without_effect(self)
+            | partition_keys_without_effect(self)
+            | stream_keys_without_effect(self.indexing.stream_configs, self._stream_config_maps, self.stream_config)
         )
 
     def to_json_dict(self) -> dict[str, Any]:
