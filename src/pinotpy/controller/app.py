@@ -16,6 +16,7 @@ from pinotpy.controller.api.lineage import lineage_routes
 from pinotpy.controller.api.old_forms import old_routes
 from pinotpy.controller.api.queries import query_routes
 from pinotpy.controller.api.realtime import realtime_routes
+from pinotpy.controller.api.records import record_routes
 from pinotpy.controller.api.reloads import reload_routes
 from pinotpy.controller.api.restores import restore_routes
 from pinotpy.controller.api.schemas import schema_routes
@@ -46,6 +47,7 @@ def controller_routes(
         reload_routes(controller),  # before the segments', whose names of segments would take `needReload` for one
         lineage_routes(controller),  # before the segments', too
         segment_routes(controller),
+        record_routes(controller),
         old_routes(controller),
         instance_routes(controller),
         tenant_routes(controller),

@@ -46,9 +46,10 @@ def why_unpartitioned(column: ColumnMetadata, wanted: ColumnPartitionConfig) -> 
     # A builder sees all values, who reads metadata the least and the greatest: one of these is often such a value.
     for bound in (column.min_value, column.max_value):
         text = None if bound is None else partition_text(bound, column.data_type)
+        if text is None:
+            continue
         try:
-            if text is not None:
-                partition_of(function, wanted.num_partitions, text)
+            partition_of(function, wanted.num_partitions, text)
         except ValueError:
             return f"{function} does not take all of its values, such as '{text[:_SHOWN_MAX]}'"
     return f"{function} does not take all of its values"
