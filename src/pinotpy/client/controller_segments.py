@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pinotpy.client.controller_calls import UPLOAD_TIMEOUT_S, ControllerCalls, Document, looks, quoted
-from pinotpy.client.http_calls import AnswerBody, retrying
+from pinotpy.client.http_calls import retrying
 from pinotpy.errors import RemoteError, ServerNotRespondingError
 
 # Helix's states of a segment that answers queries.
@@ -107,7 +107,7 @@ class SegmentCalls(ControllerCalls):
         return self._document(self._calls.call("PUT", url, content=inputs, headers={"If-Match": str(crc)}))
 
     @contextmanager
-    def opened_segment(self, table: str, segment: str, timeout_s: float = UPLOAD_TIMEOUT_S) -> Iterator[AnswerBody]:
+    def opened_segment(self, table: str, segment: str, timeout_s: float = UPLOAD_TIMEOUT_S) -> Iterator[BinaryIO]:
         """The packed segment's bytes as they come, for who needs only the first of them or has no memory for all."""
         url = f"{self.url}/segments/{quoted(table)}/{quoted(segment)}"
         with self._calls.opened(url, timeout_s=timeout_s) as body:

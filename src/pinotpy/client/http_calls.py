@@ -4,6 +4,7 @@ made.
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pinotpy.errors import (
     AccessDeniedError,
@@ -39,6 +40,7 @@ TIMEOUT_S = 30.0
 ATTEMPTS_MAX = 4
 BACKOFF_S, BACKOFF_MAX_S = 0.1, 2.0
 _REFUSAL_BYTES_MAX = 1 << 20
+_BODY_BUFFER_BYTES = 128 << 10
 
 _BY_STATUS: dict[int, type[PinotError]] = {
     400: UserError,
@@ -135,7 +137,7 @@ class HttpCalls:
         return Answer(got.status_code, body, got.headers, url)
 
     @contextmanager
-    def opened(self, url: str, *, timeout_s: float | None = None) -> Iterator[AnswerBody]:
+    def opened(self, url: str, *, timeout_s: float | None = None) -> Iterator[BinaryIO]:
         """The body of a GET, read as it comes; whoever leaves early reads no more of it.
 
         Raises as `call`, within the block too: where the connection breaks, and where the whole takes longer than
@@ -146,7 +148,7 @@ class HttpCalls:
         with self._answering("GET", url, timeout_s, {}) as got:
             if got.status_code >= 300:
                 _refuse(got, _read(got.iter_bytes(), url, ends, timeout_s, _REFUSAL_BYTES_MAX), url)
-            yield AnswerBody(_in_time(got.iter_bytes(), url, ends, timeout_s))
+            yield io.BufferedReader(AnswerBody(_in_time(got.iter_bytes(), url, ends, timeout_s)), _BODY_BUFFER_BYTES)
 
     @contextmanager
     def _answering(
@@ -198,21 +200,26 @@ class HttpCalls:
             return self._client
 
 
-class AnswerBody:
-    """The body of an answer, in pieces as they are wanted. Belongs to one thread."""
+class AnswerBody(io.RawIOBase):
+    """The body of an answer as it comes. Belongs to one thread."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces, self._ready = pieces, b""
+        self._pieces, self._ready = pieces, memoryview(b"")
 
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes, as few as have come, at least one; without a size all that are left. b"" at the end."""
-        if size < 0:
-            rest, self._ready = b"".join([self._ready, *self._pieces]), b""
-            return rest
-        if not self._ready and size:
-            self._ready = next(self._pieces, b"")
-        piece, self._ready = self._ready[:size], self._ready[size:]
-        return piece
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """As many bytes as have come, at least one; 0 at the end."""
+        while not self._ready:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._ready = memoryview(piece)
+        size = min(len(buffer), len(self._ready))
+        buffer[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
 
 
 def _query(params: Mapping[str, str | int | bool | None] | None) -> dict[str, str] | None:

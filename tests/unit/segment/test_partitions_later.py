@@ -26,10 +26,11 @@ SCHEMA = schema_of(
     multi=["tags"],
 )  # fmt: skip
 BASE: dict[str, Any] = {"noDictionaryColumns": ["raw", "rawMember"]}
+Scheme = dict[str, tuple[str, int]]
 FUNCTIONS = ("Modulo", "Murmur", "Murmur2", "HashCode", "ByteArray", "Murmur3")
 
 
-def config(scheme: dict[str, tuple[str, int]] | None) -> TableConfig:
+def config(scheme: Scheme | None) -> TableConfig:
     columns = {
         name: {"functionName": function, "numPartitions": count} for name, (function, count) in (scheme or {}).items()
     }
@@ -42,9 +43,7 @@ def built(scheme: Scheme | None, rows: dict[str, list[Any]]) -> ImmutableSegment
     return open_segment(directory)
 
 
-def later(
-    before: dict[str, tuple[str, int]] | None, after: dict[str, tuple[str, int]], rows: dict[str, list[Any]]
-) -> SegmentMetadata:
+def later(before: Scheme | None, after: Scheme, rows: dict[str, list[Any]]) -> SegmentMetadata:
     return with_partitions(built(before, rows), partitioned_columns(config(after)))
 
 

@@ -79,9 +79,8 @@ def file_lacks(metadata: SegmentMetadata, config: TableConfig) -> FileLacks:
                 computable[name] = "no partitions" if column.partition is None else _other(column.partition)
             else:
                 gaps[name] = why_unpartitioned(column, scheme)
-    surplus = [
-        column.name for column in metadata.columns if column.partition is not None and wanted and column.name not in wanted
-    ]
+    partitioned = [column.name for column in metadata.columns if column.partition is not None]
+    surplus = [name for name in partitioned if wanted and name not in wanted]
     return FileLacks(computable, gaps, tuple(surplus))
 
 
