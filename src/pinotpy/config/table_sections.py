@@ -15,7 +15,7 @@ from pinotpy.config.assignment import InstanceAssignmentConfig, TaskConfig, Tier
 from pinotpy.config.document import Document, Text, Truth, named, to_plain
 from pinotpy.config.indexing import FieldConfig, TableIndexConfig
 from pinotpy.config.ingestion import IngestionConfig
-from pinotpy.config.partition_checks import partition_keys_without_effect
+from pinotpy.config.partition_checks import assignment_keys_without_effect, partition_keys_without_effect
 from pinotpy.config.segments_config import SegmentsConfig
 from pinotpy.config.serving import QueryConfig, QuotaConfig, RoutingConfig
 from pinotpy.config.stream_checks import stream_keys_without_effect
@@ -58,7 +58,9 @@ class TableSections(Document):
     routing: RoutingConfig | None = Field(None, description="How brokers route.")
     query: QueryConfig | None = Field(None, description="Limits of queries.")
     instance_assignment_config_map: dict[str, InstanceAssignmentConfig] | None = Field(
-        None, description="Not yet: OFFLINE, CONSUMING, COMPLETED → servers."
+        None,
+        description="OFFLINE → replica groups and their servers, which are dealt once and stored. Not yet: pools, "
+        "constraints, CONSUMING and COMPLETED.",
     )
     instance_partitions_map: dict[str, Text] | None = Field(None, description="Not yet: instance partitions by name.")
     segment_assignment_config_map: dict[str, dict[str, Any]] | None = Field(
@@ -138,6 +140,7 @@ class TableSections(Document):
         return (
             without_effect(self)
             | partition_keys_without_effect(self)
+            | assignment_keys_without_effect(self)
             | stream_keys_without_effect(self.indexing.stream_configs, self._stream_config_maps, self.stream_config)
         )
 

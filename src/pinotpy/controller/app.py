@@ -11,6 +11,7 @@ from pinotpy.controller.api.cluster import cluster_routes
 from pinotpy.controller.api.completion import completion_routes
 from pinotpy.controller.api.console import console_routes
 from pinotpy.controller.api.debug import debug_routes
+from pinotpy.controller.api.instance_partitions import instance_partition_routes
 from pinotpy.controller.api.instances import instance_routes
 from pinotpy.controller.api.lineage import lineage_routes
 from pinotpy.controller.api.old_forms import old_routes
@@ -42,6 +43,7 @@ def controller_routes(
         broker_routes(controller),
         realtime_routes(controller),
         table_routes(controller),
+        instance_partition_routes(controller),
         upload_routes(controller),
         restore_routes(controller),
         reload_routes(controller),  # before the segments', whose names of segments would take `needReload` for one

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from pinotpy.config.indexing import PartitionFunction
+from pinotpy.config.partition_checks import offline_assignment
 from pinotpy.config.table import TableConfig
+from pinotpy.config.table_sections import TableSections
 from pinotpy.errors import InvalidConfigError
 from pinotpy.segment.partition import is_partition_function
 
@@ -84,3 +86,85 @@ def test_two_columns_stand_and_the_brokers_pruning_by_them_has_no_effect() -> No
         "/routing/segmentPrunerTypes/1": "partition"
     }
     assert TableConfig.from_json(table({"site": column()}, **pruning)).without_effect == {}
+
+
+def grouped(groups: dict[str, Any], segments: dict[str, Any] | None = None, **columns: Any) -> dict[str, Any]:
+    entry = {"tagPoolConfig": {"tag": "t_OFFLINE"}, "replicaGroupPartitionConfig": {"replicaGroupBased": True} | groups}
+    return table(
+        columns or {"site": column()},
+        segmentsConfig={"replication": "2", **(segments or {})},
+        instanceAssignmentConfigMap={"offline": entry},
+    )
+
+
+GROUPS = "$.instanceAssignmentConfigMap.offline.replicaGroupPartitionConfig"
+KNOWN = "a column of $.tableIndexConfig.segmentPartitionConfig.columnPartitionMap"
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (grouped({}),
+         [("numReplicaGroups", "the number 0", "2, the table's replication: each group holds every segment once")]),
+        (grouped({"numReplicaGroups": 3}),
+         [("numReplicaGroups", "the number 3", "2, the table's replication: each group holds every segment once")]),
+        (grouped({"numReplicaGroups": 2, "partitionColumn": "shop", "numPartitions": 8}),
+         [("partitionColumn", "'shop'", KNOWN)]),
+        (grouped({"numReplicaGroups": 2, "partitionColumn": "site"}),
+         [("numPartitions", "the number 0", "how many partitions of 'site' are kept together each")]),
+        (grouped({"numReplicaGroups": 2, "numPartitions": 9}),
+         [("numPartitions", "the number 9", "at most 8, the partitions of 'site'")]),
+        (grouped({"numReplicaGroups": 2, "numPartitions": 4}, site=column(), shop=column()),
+         [("partitionColumn", "nothing", f"the column whose partitions are kept together: {KNOWN}")]),
+        (grouped({"numReplicaGroups": 2, "numPartitions": 10_001}, site=column(count=20_000)),
+         [("numPartitions", "the number 10001", "at most 10000")]),
+        (grouped({"numReplicaGroups": 2, "numInstancesPerReplicaGroup": 2, "numInstancesPerPartition": 3}),
+         [("numInstancesPerPartition", "the number 3", "at most 2, the servers of a group")]),
+    ],
+)  # fmt: skip
+def test_replica_groups_that_cannot_be_are_faults(
+    document: dict[str, Any], expected: list[tuple[str, str, str]]
+) -> None:
+    assert faults(document) == [(f"{GROUPS}.{key}", found, allowed) for key, found, allowed in expected]
+
+
+@pytest.mark.parametrize(
+    ("named", "count", "found", "allowed"),
+    [("shop", 8, "'shop'", KNOWN), ("site", 20_000, "a column of 20000 partitions", "one of at most 10000")],
+)
+def test_the_older_form_is_checked_too(named: str, count: int, found: str, allowed: str) -> None:
+    strategy = {"partitionColumn": named, "numInstancesPerPartition": 1}
+    document = table(
+        {"site": column(count=count)}, segmentsConfig={"replication": "2", "replicaGroupStrategyConfig": strategy}
+    )
+    assert faults(document) == [("$.segmentsConfig.replicaGroupStrategyConfig.partitionColumn", found, allowed)]
+
+
+def test_what_is_stored_and_would_be_refused_today_asks_for_no_groups() -> None:
+    read = TableSections.model_validate(grouped({"numReplicaGroups": 3}))
+    assert offline_assignment(read) is None
+    assert offline_assignment(TableConfig.from_json(grouped({"numReplicaGroups": 2}))) is not None
+
+
+def test_keys_of_the_assignment_that_nothing_reads_are_told() -> None:
+    document = grouped({"numReplicaGroups": 2, "numPartitions": 8, "minimizeDataMovement": True, "numInstances": 3})
+    document["instanceAssignmentConfigMap"]["offline"]["tagPoolConfig"] |= {"poolBased": True, "numPools": 2}
+    document["instanceAssignmentConfigMap"]["COMPLETED"] = {
+        "tagPoolConfig": {"tag": "old_OFFLINE"}, "replicaGroupPartitionConfig": {"replicaGroupBased": True},
+    }  # fmt: skip
+    told = TableConfig.from_json(document).without_effect
+    of_offline = "/instanceAssignmentConfigMap/offline"
+    assert told == {
+        f"{of_offline}/tagPoolConfig/poolBased": True,
+        f"{of_offline}/tagPoolConfig/numPools": 2,
+        f"{of_offline}/replicaGroupPartitionConfig/minimizeDataMovement": True,
+        f"{of_offline}/replicaGroupPartitionConfig/numInstances": 3,
+        "/instanceAssignmentConfigMap/COMPLETED/tagPoolConfig/tag": "old_OFFLINE",
+        "/instanceAssignmentConfigMap/COMPLETED/replicaGroupPartitionConfig/replicaGroupBased": True,
+    }
+    # Without replica groups an entry decides nothing.
+    plain = TableConfig.from_json(grouped({"replicaGroupBased": False, "numPartitions": 8})).without_effect
+    assert plain == {
+        f"{of_offline}/tagPoolConfig/tag": "t_OFFLINE",
+        f"{of_offline}/replicaGroupPartitionConfig/numPartitions": 8,
+    }

@@ -112,12 +112,12 @@ def outcomes(report: AnnotationReport) -> dict[str, Outcome]:
 
 
 def partitions(harness: Harness, name: str, column: str = "id") -> Any:
-    return ((record(harness, name).partition_metadata or {}).get("columnPartitionMap", {}).get(column) or {}).get(
-        "partitions"
-    )
+    columns = (record(harness, name).partition_metadata or {}).get("columnPartitionMap", {})
+    return (columns.get(column) or {}).get("partitions")
 
 
 def rows(client: ControllerClient, name: str, folder: Path) -> list[dict[str, Any]]:
+    folder.mkdir()
     packed = folder / "look.tar.gz"
     packed.write_bytes(client.download_segment("parts", name))
     loaded = load_segment(unpack_segment(packed, folder / "look"))
@@ -157,32 +157,21 @@ def test_partitions_are_written_into_segments_that_were_built_without(
     harness: Harness, client: ControllerClient, pushed: None, tmp_path: Path
 ) -> None:
     set_config(client, scheme())
-    before = {
-        name: (record(harness, name), rows(client, name, tmp_path / name))
-        for name in NAMES
-        if not (tmp_path / name).mkdir()
-    }
+    before = {name: (record(harness, name), rows(client, name, tmp_path / f"old-{name}")) for name in NAMES}
     report = annotate(client)
     assert set(outcomes(report).values()) == {Outcome.REFRESHED}
     for found in report.segments:
         old, old_rows = before[found.name]
         new = record(harness, found.name)
-        assert (
-            found.partitions == {"id": tuple(PARTITIONS[found.name])}
-            and partitions(harness, found.name) == PARTITIONS[found.name]
-        )
+        assert found.partitions == {"id": tuple(PARTITIONS[found.name])}
+        assert partitions(harness, found.name) == PARTITIONS[found.name]
         # The record and the archive are those of a segment that is built by the config of today.
         fresh = archive(tmp_path, found.name, scheme())
         assert client.download_segment("parts", found.name) == fresh.read_bytes()
-        assert (
-            new.crc != old.crc and new.push_time_ms == old.push_time_ms and new.creation_time_ms == old.creation_time_ms
-        )
-        assert (new.total_docs, new.start_time_ms, new.end_time_ms) == (
-            old.total_docs,
-            old.start_time_ms,
-            old.end_time_ms,
-        )
-        assert rows(client, found.name, tmp_path / found.name) == old_rows
+        assert new.crc != old.crc
+        for field in ("push_time_ms", "creation_time_ms", "total_docs", "start_time_ms", "end_time_ms"):
+            assert getattr(new, field) == getattr(old, field), field
+        assert rows(client, found.name, tmp_path / f"new-{found.name}") == old_rows
     counts = report.of_column("OFFLINE", "id")
     assert (counts.scheme, counts.had, counts.written, counts.without, counts.of_one, counts.of_several) == (
         "Modulo of 2", 0, 3, 0, 2, 1,
@@ -322,11 +311,17 @@ def test_a_lost_answer_to_a_push_is_no_failure(harness: Harness, client: Control
     assert partitions(harness, "parts_0") == [0]
 
 
-def test_segments_that_no_query_sees_are_left_out(harness: Harness, client: ControllerClient, pushed: None) -> None:
-    client.start_replace_segments("parts", segments_from=["parts_0"], segments_to=["parts_9"])
+def test_segments_that_no_query_sees_are_left_out(harness: Harness, client: ControllerClient, tmp_path: Path) -> None:
+    for name in ("parts_0", "parts_1"):
+        client.upload_segment(archive(tmp_path, name), "parts")
+    client.start_replace_segments("parts", segments_from=["parts_0"], segments_to=["parts_2"])
+    client.upload_segment(archive(tmp_path, "parts_2"), "parts")
     make_old(harness, *NAMES)
-    whole = annotate(client)
-    assert (len(whole.segments), whole.num_hidden) == (3, 0), "those to be replaced are seen until then"
+    report = annotate(client)
+    assert outcomes(report) == {"parts_0": Outcome.COMPLETED, "parts_1": Outcome.COMPLETED} and report.num_hidden == 1
+    assert not record(harness, "parts_2").column_ranges
+    with pytest.raises(NotFoundError, match="parts_2"):
+        annotate(client, "parts_2")
 
 
 def test_what_is_not_there_is_told(client: ControllerClient, pushed: None) -> None:
