@@ -1,15 +1,13 @@
-"""What a table config says of partitions and replica groups beside its other keys: what cannot work, which keys change
-nothing.
-"""
+"""What a table config asks of replica groups, and the partitions that they keep together: what cannot work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from pinotpy.config.document import child_path, describe, plain_value
-from pinotpy.config.serving import SegmentPruner
-from pinotpy.config.unread_keys import escaped, flatten
+from pinotpy.config.document import child_path, describe
+from pinotpy.config.partition_keys import offline_entry
+from pinotpy.config.segments_config import AssignmentStrategy
 from pinotpy.errors import MISSING, Fault
 from pinotpy.names import TableType
 
@@ -18,50 +16,16 @@ if TYPE_CHECKING:
     from pinotpy.config.indexing import ColumnPartitionConfig
     from pinotpy.config.table_sections import TableSections
 
-_MAP: Final = "/tableIndexConfig/segmentPartitionConfig/columnPartitionMap"
-_ASSIGNMENT: Final = "instanceAssignmentConfigMap"
 _COLUMNS_ALLOWED: Final = "a column of $.tableIndexConfig.segmentPartitionConfig.columnPartitionMap"
 # Partitions of one table's replica groups: their servers stand in one record.
 ASSIGNED_PARTITIONS_MAX: Final = 10_000
-# Keys of an entry that decide where segments go, where it has replica groups.
-_EFFECTIVE: Final = (
-    "/tagPoolConfig/tag",
-    "/replicaGroupPartitionConfig/replicaGroupBased",
-    "/replicaGroupPartitionConfig/numReplicaGroups",
-    "/replicaGroupPartitionConfig/numInstancesPerReplicaGroup",
-    "/replicaGroupPartitionConfig/numPartitions",
-    "/replicaGroupPartitionConfig/numInstancesPerPartition",
-    "/replicaGroupPartitionConfig/partitionColumn",
-)
-
-
-def partition_keys_without_effect(config: TableSections) -> dict[str, Any]:
-    """JSON pointer → value: functions that are not built, by which no segment records partitions, and the broker's
-    pruning by partitions where there are two columns of them: it prunes by one or none, as the reference.
-    """
-    partitions = config.indexing.segment_partition_config
-    if partitions is None:
-        return {}
-    columns = partitions.column_partition_map
-    idle: dict[str, Any] = {
-        f"{_MAP}/{escaped(name)}/functionName": str(column.function_name)
-        for name, column in columns.items()
-        if not column.function_name.is_built
-    }
-    if len(columns) > 1 and config.routing is not None:
-        idle |= {
-            f"/routing/segmentPrunerTypes/{index}": str(pruner)
-            for index, pruner in enumerate(config.routing.segment_pruner_types)
-            if pruner is SegmentPruner.PARTITION
-        }
-    return idle
 
 
 def offline_assignment(config: TableSections) -> InstanceAssignmentConfig | None:
     """The replica groups that `instanceAssignmentConfigMap` asks for an OFFLINE table; None: it asks for none, or for
     such as cannot be, in a document that was stored before they were checked.
     """
-    _, entry = _offline_entry(config)
+    _, entry = offline_entry(config.table_type, config.instance_assignment_config_map)
     if entry is None or not entry.replica_group_partition_config.replica_group_based:
         return None
     return None if any(True for _ in assignment_faults(config)) else entry
@@ -69,7 +33,7 @@ def offline_assignment(config: TableSections) -> InstanceAssignmentConfig | None
 
 def partition_column_of(config: TableSections) -> str | None:
     """The column whose partitions replica groups keep together: the one that is named, else the only one there is."""
-    _, entry = _offline_entry(config)
+    _, entry = offline_entry(config.table_type, config.instance_assignment_config_map)
     named = None if entry is None else entry.replica_group_partition_config.partition_column
     older = config.segments.replica_group_strategy_config
     named = named or (None if older is None else older.partition_column)
@@ -83,16 +47,17 @@ def assignment_faults(config: TableSections) -> Iterator[Fault]:
         return
     columns = _columns(config)
     older = config.segments.replica_group_strategy_config
-    if older is not None and older.partition_column is not None:
+    has_older = config.segments.segment_assignment_strategy is AssignmentStrategy.REPLICA_GROUP
+    if has_older and older is not None and older.partition_column is not None:
         path = "$.segmentsConfig.replicaGroupStrategyConfig.partitionColumn"
         if older.partition_column not in columns:
             yield Fault(path, describe(older.partition_column), _COLUMNS_ALLOWED)
         elif columns[older.partition_column].num_partitions > ASSIGNED_PARTITIONS_MAX:
             count = columns[older.partition_column].num_partitions
             yield Fault(path, f"a column of {count} partitions", f"one of at most {ASSIGNED_PARTITIONS_MAX}")
-    kind, entry = _offline_entry(config)
+    kind, entry = offline_entry(config.table_type, config.instance_assignment_config_map)
     if entry is not None and entry.replica_group_partition_config.replica_group_based:
-        path = child_path(f"$.{_ASSIGNMENT}", kind) + ".replicaGroupPartitionConfig"
+        path = child_path("$.instanceAssignmentConfigMap", kind) + ".replicaGroupPartitionConfig"
         yield from _group_faults(config, entry.replica_group_partition_config, columns, path)
 
 
@@ -125,33 +90,6 @@ def _group_faults(
     if size and of_partition > size:
         allowed = f"at most {size}, the servers of a group"
         yield Fault(f"{path}.numInstancesPerPartition", describe(of_partition), allowed)
-
-
-def assignment_keys_without_effect(config: TableSections) -> dict[str, Any]:
-    """JSON pointer → value of the keys of `instanceAssignmentConfigMap` that nothing reads yet: all but those of the
-    replica groups of an OFFLINE table.
-    """
-    idle: dict[str, Any] = {}
-    of_offline, entry = _offline_entry(config)
-    has_groups = entry is not None and entry.replica_group_partition_config.replica_group_based
-    for kind, each in (config.instance_assignment_config_map or {}).items():
-        reads = kind == of_offline and has_groups
-        pointer = f"/{_ASSIGNMENT}/{escaped(kind)}"
-        for leaf, value in flatten(plain_value(each), "").items():
-            # What asks for the usual behaviour is not told.
-            is_asked = value not in (None, False, 0, "", [], {})
-            if is_asked and not (reads and leaf in _EFFECTIVE):
-                idle[pointer + leaf] = value
-    return idle
-
-
-def _offline_entry(config: TableSections) -> tuple[str, InstanceAssignmentConfig | None]:
-    """The key as it is written, and its value; only of an OFFLINE table."""
-    if config.table_type is TableType.OFFLINE:
-        for kind, entry in (config.instance_assignment_config_map or {}).items():
-            if kind.upper() == "OFFLINE":
-                return kind, entry
-    return "", None
 
 
 def _columns(config: TableSections) -> Mapping[str, ColumnPartitionConfig]:

@@ -14,7 +14,6 @@ from pinotpy.config.indexing import (
     EncodingType,
     JsonIndexConfig,
 )
-from pinotpy.config.partition_checks import assignment_faults
 from pinotpy.config.stream_checks import stream_faults
 from pinotpy.data_types import FieldType
 from pinotpy.errors import MISSING, Fault
@@ -60,7 +59,6 @@ def faults_of(config: TableSections, raw: dict[str, Any]) -> list[Fault]:
         *_indexes(config),
         *_star_trees(config),
         *_assignment(config, raw),
-        *assignment_faults(config),
         *_expressions(config),
         *_tasks(config),
         *(stream_faults(raw) if config.table_type is TableType.REALTIME else ()),

@@ -15,7 +15,7 @@ from pinotpy.config.assignment import InstanceAssignmentConfig, TaskConfig, Tier
 from pinotpy.config.document import Document, Text, Truth, named, to_plain
 from pinotpy.config.indexing import FieldConfig, TableIndexConfig
 from pinotpy.config.ingestion import IngestionConfig
-from pinotpy.config.partition_checks import assignment_keys_without_effect, partition_keys_without_effect
+from pinotpy.config.partition_keys import assignment_keys_without_effect, partition_keys_without_effect
 from pinotpy.config.segments_config import SegmentsConfig
 from pinotpy.config.serving import QueryConfig, QuotaConfig, RoutingConfig
 from pinotpy.config.stream_checks import stream_keys_without_effect
@@ -139,8 +139,8 @@ class TableSections(Document):
         """
         return (
             without_effect(self)
-            | partition_keys_without_effect(self)
-            | assignment_keys_without_effect(self)
+            | partition_keys_without_effect(self.indexing.segment_partition_config, self.routing)
+            | assignment_keys_without_effect(self.table_type, self.instance_assignment_config_map)
             | stream_keys_without_effect(self.indexing.stream_configs, self._stream_config_maps, self.stream_config)
         )
 

@@ -11,7 +11,6 @@ import pytest
 from pinotpy.config.indexing import PartitionFunction
 from pinotpy.config.partition_checks import offline_assignment
 from pinotpy.config.table import TableConfig
-from pinotpy.config.table_sections import TableSections
 from pinotpy.errors import InvalidConfigError
 from pinotpy.segment.partition import is_partition_function
 
@@ -134,14 +133,16 @@ def test_replica_groups_that_cannot_be_are_faults(
 )
 def test_the_older_form_is_checked_too(named: str, count: int, found: str, allowed: str) -> None:
     strategy = {"partitionColumn": named, "numInstancesPerPartition": 1}
-    document = table(
-        {"site": column(count=count)}, segmentsConfig={"replication": "2", "replicaGroupStrategyConfig": strategy}
-    )
+    segments: dict[str, Any] = {"replication": "2", "replicaGroupStrategyConfig": strategy}
+    # Balanced, nothing reads it.
+    TableConfig.from_json(table({"site": column(count=count)}, segmentsConfig=segments))
+    segments["segmentAssignmentStrategy"] = "ReplicaGroupSegmentAssignmentStrategy"
+    document = table({"site": column(count=count)}, segmentsConfig=segments)
     assert faults(document) == [("$.segmentsConfig.replicaGroupStrategyConfig.partitionColumn", found, allowed)]
 
 
 def test_what_is_stored_and_would_be_refused_today_asks_for_no_groups() -> None:
-    read = TableSections.model_validate(grouped({"numReplicaGroups": 3}))
+    read = TableConfig.from_json(grouped({"numReplicaGroups": 3}), is_stored=True)
     assert offline_assignment(read) is None
     assert offline_assignment(TableConfig.from_json(grouped({"numReplicaGroups": 2}))) is not None
 
