@@ -348,8 +348,12 @@ def _moved(
     if report.is_dry_run or not refreshed:
         return {}
     now: dict[str, dict[str, str]] = {}
-    for kind, work in works.items():
-        now |= work.client.segment_records(work.config.name_with_type, table_type=kind)
+    try:
+        for kind, work in works.items():
+            now |= work.client.segment_records(work.config.name_with_type, table_type=kind)
+    except PinotError as error:  # all is done: the report must not go with it
+        log.warning("nobody says where refreshed segments lie now table=%s cause=%s", report.table, error.message)
+        return {}
     moved = {}
     for _, record in records:
         url = now.get(record.segment_name, {}).get("segment.download.url", "")
