@@ -36,10 +36,10 @@ def run(
         ),
     ] = None,
 ) -> None:
-    from pinotpy.cli.annotation_showing import report_lines
+    from pinotpy.cli.annotation.annotate import AnnotateSettings, annotate_segments
+    from pinotpy.cli.annotation.showing import report_lines
     from pinotpy.cli.result_table import visible
     from pinotpy.cli.showing import counted
-    from pinotpy.ingest.annotate.annotate import AnnotateSettings, annotate_segments
 
     settings = AnnotateSettings(table, tuple(segments or ()), dry_run, parallelism, attempts, work_dir)
     with ends_on_sigterm(), common.client() as client, options.progress(common.as_json) as bar:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from pinotpy.config.table import TableConfig
 from pinotpy.segment.build.builder import build_segment, build_segment_into
 from pinotpy.segment.build.partition_gaps import partition_gaps, partitioned_columns
+from pinotpy.segment.build.partitions_later import with_partitions, write_metadata
 from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, load_segment, open_segment
 from pinotpy.segment.metadata import SegmentMetadata
-from pinotpy.segment.partitions_later import with_partitions, write_metadata
 
 SCHEMA = schema_of(
     {"code": "STRING", "raw": "STRING", "member": "LONG", "rawMember": "INT", "share": "DOUBLE", "key": "BYTES",

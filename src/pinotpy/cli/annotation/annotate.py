@@ -21,6 +21,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from pinotpy.cli.annotation.lacking import FileLacks, RecordSays, file_lacks, read_record, scheme_text
+from pinotpy.cli.annotation.report import AnnotationReport, Outcome, SegmentFound
+from pinotpy.cli.annotation.rewriting import Rewritten, rewritten
 from pinotpy.client.controller import ControllerClient
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.cluster.records import ZNRecord
@@ -34,9 +37,6 @@ from pinotpy.errors import (
     PreconditionFailedError,
     UserError,
 )
-from pinotpy.ingest.annotate.lacking import FileLacks, RecordSays, file_lacks, read_record, scheme_text
-from pinotpy.ingest.annotate.report import AnnotationReport, Outcome, SegmentFound
-from pinotpy.ingest.annotate.rewriting import Rewritten, rewritten
 from pinotpy.names import TableType, split_table_name
 from pinotpy.segment.archive.archive import read_archive_metadata
 from pinotpy.segment.build.partition_gaps import partition_gaps, partitioned_columns

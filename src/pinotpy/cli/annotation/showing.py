@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pinotpy.cli.annotation.report import AnnotationReport, Outcome, SegmentFound
 from pinotpy.cli.showing import bytes_text, counted
-from pinotpy.ingest.annotate.report import AnnotationReport, Outcome, SegmentFound
 
 LINES_MAX = 20
 
@@ -14,12 +14,7 @@ def report_lines(report: AnnotationReport) -> list[str]:
     """The report in lines; of segments the first ones, as --json lists all."""
     return [
         *_counts(report),
-        *(
-            line
-            for kind, columns in report.schemes.items()
-            for column in columns
-            for line in _column(report, kind, column)
-        ),
+        *(_column(report, kind, column) for kind, columns in report.schemes.items() for column in columns),
         *(_sorted(report, kind, column) for kind, column in report.sorted_columns.items()),
         *_listed("without partitions", _gaps(report)),
         *_listed("left as it is", [f"{one.name}: {one.cause}" for one in _of(report, Outcome.LEFT)]),
@@ -44,11 +39,9 @@ def _counts(report: AnnotationReport) -> list[str]:
     told = ", ".join(f"{report.count(outcome):,} {words}" for outcome, words in parts if report.count(outcome))
     pushed = sum(one.pushed_bytes for one in report.segments)
     sent = f" ({bytes_text(pushed)})" if pushed else ""
-    lines = [
-        f"{counted(len(report.segments), 'segment')} of table '{report.table}'{hidden}: {told or 'nothing to do'}{sent}"
-    ]
+    what = f"{counted(len(report.segments), 'segment')} of table '{report.table}'{hidden}"
     had = sum(one.had_ranges for one in report.segments)
-    return [*lines, f"  ranges of columns: {had:,} had them before"]
+    return [f"{what}: {told or 'nothing to do'}{sent}", f"  ranges of columns: {had:,} had them before"]
 
 
 def _column(report: AnnotationReport, kind: str, column: str) -> str:

@@ -17,8 +17,8 @@ from pinotpy.config.indexing import ColumnPartitionConfig
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DecodeError
 from pinotpy.segment.build.partition_gaps import NO_COLUMN, has_partitions, partitioned_columns, why_unpartitioned
+from pinotpy.segment.build.partitions_later import is_by_scheme
 from pinotpy.segment.metadata import PartitionMetadata, SegmentMetadata
-from pinotpy.segment.partitions_later import is_by_scheme
 
 
 @dataclass(frozen=True, slots=True)

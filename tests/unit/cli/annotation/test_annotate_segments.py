@@ -16,13 +16,13 @@ import pytest
 from controller_harness import PARTS_SCHEMA, PARTS_TABLE, Harness, start_harness
 from input_lists import list_of
 
+from pinotpy.cli.annotation.annotate import AnnotateSettings, annotate_segments
+from pinotpy.cli.annotation.report import AnnotationReport, Outcome
 from pinotpy.client.controller import ControllerClient
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import NotFoundError, ServerUnreachableError
-from pinotpy.ingest.annotate.annotate import AnnotateSettings, annotate_segments
-from pinotpy.ingest.annotate.report import AnnotationReport, Outcome
 from pinotpy.segment.archive.archive import pack_segment, unpack_segment
 from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.immutable import load_segment

@@ -14,9 +14,9 @@ from typing import BinaryIO
 
 from pinotpy.config.indexing import ColumnPartitionConfig
 from pinotpy.segment.archive.archive import pack_segment, unpack_segment
+from pinotpy.segment.build.partitions_later import with_partitions, write_metadata
 from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.metadata import SegmentMetadata
-from pinotpy.segment.partitions_later import with_partitions, write_metadata
 
 _COPY_BYTES = 1 << 20
 
