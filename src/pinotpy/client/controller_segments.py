@@ -5,8 +5,8 @@ servers.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -105,6 +105,27 @@ class SegmentCalls(ControllerCalls):
         """Give a segment with this CRC a list of its input files, replacing the one that it may have."""
         url = f"{self.url}/segments/{quoted(table)}/{quoted(segment)}/inputs"
         return self._document(self._calls.call("PUT", url, content=inputs, headers={"If-Match": str(crc)}))
+
+    @contextmanager
+    def opened_segment(self, table: str, segment: str, timeout_s: float = UPLOAD_TIMEOUT_S) -> Iterator[BinaryIO]:
+        """The packed segment's bytes as they come, for who needs only the first of them or has no memory for all."""
+        url = f"{self.url}/segments/{quoted(table)}/{quoted(segment)}"
+        with self._calls.opened(url, timeout_s=timeout_s) as body:
+            yield body
+
+    def complete_segment_record(
+        self, table: str, segment: str, metadata: bytes, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Complete the record of a segment by its metadata file; `isChanged`: whether it was not complete.
+
+        PreconditionFailedError: the segment has other content than these metadata.
+        """
+        url = f"{self.url}/segments/{quoted(table)}/{quoted(segment)}/metadata"
+        return self._document(
+            self._calls.call(
+                "PUT", url, content=metadata, content_type="application/octet-stream", params={"dryRun": dry_run}
+            )
+        )
 
     def download_segment(self, table: str, segment: str, timeout_s: float = UPLOAD_TIMEOUT_S) -> bytes:
         """The packed segment's bytes."""

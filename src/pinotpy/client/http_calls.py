@@ -4,15 +4,17 @@ made.
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pinotpy.errors import (
     AccessDeniedError,
@@ -37,6 +39,8 @@ CONNECT_TIMEOUT_S = 3.0
 TIMEOUT_S = 30.0
 ATTEMPTS_MAX = 4
 BACKOFF_S, BACKOFF_MAX_S = 0.1, 2.0
+_REFUSAL_BYTES_MAX = 1 << 20
+_BODY_BUFFER_BYTES = 128 << 10
 
 _BY_STATUS: dict[int, type[PinotError]] = {
     400: UserError,
@@ -124,27 +128,41 @@ class HttpCalls:
         `answer_bytes_max`, of which no more was read), RemoteError (a redirect), or the PinotError that the status
         stands for.
         """
-        import httpx
-
         timeout_s = timeout_s or self._timeout_s
         ends = time.monotonic() + timeout_s
-        client = self._open()
-        sent = {**self._access.header(), **(headers or {})}
-        if content is not None:
-            sent["Content-Type"] = content_type
-        query = {
-            key: str(value).lower() if isinstance(value, bool) else str(value)
-            for key, value in (params or {}).items()
-            if value is not None
-        }
+        sent = {**(headers or {}), **({"Content-Type": content_type} if content is not None else {})}
+        with self._answering(method, url, timeout_s, sent, content=content, params=_query(params), files=files) as got:
+            body = _read(got.iter_bytes(), url, ends, timeout_s, answer_bytes_max)
+        _refuse(got, body, url)
+        return Answer(got.status_code, body, got.headers, url)
+
+    @contextmanager
+    def opened(self, url: str, *, timeout_s: float | None = None) -> Iterator[BinaryIO]:
+        """The body of a GET, read as it comes; whoever leaves early reads no more of it.
+
+        Raises as `call`, within the block too: where the connection breaks, and where the whole takes longer than
+        `timeout_s`.
+        """
+        timeout_s = timeout_s or self._timeout_s
+        ends = time.monotonic() + timeout_s
+        with self._answering("GET", url, timeout_s, {}) as got:
+            if got.status_code >= 300:
+                _refuse(got, _read(got.iter_bytes(), url, ends, timeout_s, _REFUSAL_BYTES_MAX), url)
+            yield io.BufferedReader(AnswerBody(_in_time(got.iter_bytes(), url, ends, timeout_s)), _BODY_BUFFER_BYTES)
+
+    @contextmanager
+    def _answering(
+        self, method: str, url: str, timeout_s: float, headers: Mapping[str, str], **request: Any
+    ) -> Iterator[httpx.Response]:
+        """An answer whose body is not read yet; faults of the connection, also while it is read, are ours."""
+        import httpx
+
         timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
         # Headers are bytes: addresses of storages are written as they are, in UTF-8.
-        lines = httpx.Headers(sent, encoding="utf-8")
+        lines = httpx.Headers({**self._access.header(), **headers}, encoding="utf-8")
         try:
-            with client.stream(
-                method, url, content=content, params=query or None, headers=lines, files=files, timeout=timeout
-            ) as response:
-                body = _read(response.iter_bytes(), url, ends, timeout_s, answer_bytes_max)
+            with self._open().stream(method, url, headers=lines, timeout=timeout, **request) as response:
+                yield response
         except (
             httpx.ConnectError,
             httpx.ConnectTimeout,
@@ -165,17 +183,6 @@ class HttpCalls:
             raise UserError(f"'{url}' is no URL of a daemon: expected http://host:port") from problem
         except httpx.HTTPError as problem:
             raise RemoteError(f"call of '{url}' failed: {problem}", url=url) from problem
-        if response.status_code >= 400:
-            raise _error_of(response.status_code, body, url)
-        if response.status_code >= 300:
-            # Following it would show the credentials to whoever the daemon names.
-            target = response.headers.get("location", "")[:200]
-            raise RemoteError(
-                f"'{url}' redirects to '{target}', and redirects are not followed: connect with the daemon's own "
-                "address",
-                url=url,
-            )
-        return Answer(response.status_code, body, response.headers, url)
 
     def close(self) -> None:
         """Close kept connections."""
@@ -193,11 +200,41 @@ class HttpCalls:
             return self._client
 
 
+class AnswerBody(io.RawIOBase):
+    """The body of an answer as it comes. Belongs to one thread."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._ready = pieces, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """As many bytes as have come, at least one; 0 at the end."""
+        while not self._ready:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._ready = memoryview(piece)
+        size = min(len(buffer), len(self._ready))
+        buffer[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+
+def _query(params: Mapping[str, str | int | bool | None] | None) -> dict[str, str] | None:
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in (params or {}).items()
+        if value is not None
+    } or None
+
+
 def _read(chunks: Iterator[bytes], url: str, ends: float, timeout_s: float, bytes_max: int | None) -> bytes:
     """The whole body. Each chunk comes in time by itself; together they must, too."""
     received: list[bytes] = []
     size = 0
-    for chunk in chunks:
+    for chunk in _in_time(chunks, url, ends, timeout_s):
         size += len(chunk)
         if bytes_max is not None and size > bytes_max:
             raise PayloadTooLargeError(
@@ -205,12 +242,32 @@ def _read(chunks: Iterator[bytes], url: str, ends: float, timeout_s: float, byte
                 "or connect with a larger limit",
                 url=url,
             )
+        received.append(chunk)
+    return b"".join(received)
+
+
+def _in_time(chunks: Iterator[bytes], url: str, ends: float, timeout_s: float) -> Iterator[bytes]:
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
         if time.monotonic() > ends:
             raise ServerNotRespondingError(
                 f"'{url}' sent {size} bytes, but not the whole answer, within {timeout_s:g} s", url=url
             )
-        received.append(chunk)
-    return b"".join(received)
+        yield chunk
+
+
+def _refuse(answer: httpx.Response, body: bytes, url: str) -> None:
+    """Raise what an answer that is no success stands for."""
+    if answer.status_code >= 400:
+        raise _error_of(answer.status_code, body, url)
+    if answer.status_code >= 300:
+        # Following it would show the credentials to whoever the daemon names.
+        target = answer.headers.get("location", "")[:200]
+        raise RemoteError(
+            f"'{url}' redirects to '{target}', and redirects are not followed: connect with the daemon's own address",
+            url=url,
+        )
 
 
 def _context(access: Access) -> Any:

@@ -146,6 +146,9 @@ class ClusterPaths:
     def all_instance_partitions(self) -> str:
         return f"{self.property_store}/INSTANCE_PARTITIONS"
 
+    def instance_partitions(self, table_name_with_type: str) -> str:
+        return f"{self.all_instance_partitions}/{_part(table_name_with_type)}"
+
     @property
     def segment_lineages(self) -> str:
         return f"{self.property_store}/SEGMENT_LINEAGE"

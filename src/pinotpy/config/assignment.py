@@ -33,9 +33,9 @@ class TagPoolConfig(Document):
     """Servers to choose from."""
 
     tag: Text = Field(description="Tag of the servers.")
-    pool_based: Truth = Field(False, description="Choose by pool.")
-    num_pools: WholeNumber = Field(0, ge=0, description="Number of pools; 0 = all.")
-    pools: tuple[WholeNumber, ...] | None = Field(None, description="Pools to choose from.")
+    pool_based: Truth = Field(False, description="Not yet: choose by pool.")
+    num_pools: WholeNumber = Field(0, ge=0, description="Not yet: number of pools; 0 = all.")
+    pools: tuple[WholeNumber, ...] | None = Field(None, description="Not yet: pools to choose from.")
 
 
 class ConstraintConfig(Document):

@@ -52,6 +52,11 @@ class PartitionFunction(StrEnum):
     BYTE_ARRAY = "ByteArray"
     BOUNDED_COLUMN_VALUE = "BoundedColumnValue"
 
+    @property
+    def is_built(self) -> bool:
+        """Whether segments record partitions by it (`segment.partition`)."""
+        return self not in (PartitionFunction.MURMUR3, PartitionFunction.BOUNDED_COLUMN_VALUE)
+
 
 class EncodingType(StrEnum):
     """RAW: values as they are. DICTIONARY: ids into a sorted dictionary."""

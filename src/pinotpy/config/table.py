@@ -13,6 +13,7 @@ from typing import Any, Final
 from pinotpy.config import table_checks
 from pinotpy.config.document import collect, read_object, refuse
 from pinotpy.config.misspelt_keys import misspelt_keys
+from pinotpy.config.partition_checks import assignment_faults
 from pinotpy.config.schema import Schema
 from pinotpy.config.table_sections import TableSections
 from pinotpy.errors import Fault
@@ -30,7 +31,8 @@ class TableConfig(TableSections):
 
         Args:
             is_stored: it was accepted before, perhaps by a release that took a key for unknown which this one takes
-                for misspelt: that is no fault then, for tables must outlive a change of these rules.
+                for misspelt, or replica groups that cannot be for keys without effect: that is no fault then, for
+                tables must outlive a change of these rules.
 
         Raises:
             InvalidConfigError: the document has faults; `faults` lists each with path, what was found, what is allowed.
@@ -43,6 +45,8 @@ class TableConfig(TableSections):
         config = collect(TableConfig, raw, "$", faults)
         if config is not None:
             faults.extend(table_checks.faults_of(config, raw))
+            # Releases before took replica groups as they were written, without effect.
+            faults.extend(() if is_stored else assignment_faults(config))
         else:
             faults.extend(_faults_of_parts(raw))
         refuse("table config", faults)

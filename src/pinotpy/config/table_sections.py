@@ -15,6 +15,7 @@ from pinotpy.config.assignment import InstanceAssignmentConfig, TaskConfig, Tier
 from pinotpy.config.document import Document, Text, Truth, named, to_plain
 from pinotpy.config.indexing import FieldConfig, TableIndexConfig
 from pinotpy.config.ingestion import IngestionConfig
+from pinotpy.config.partition_keys import assignment_keys_without_effect, partition_keys_without_effect
 from pinotpy.config.segments_config import SegmentsConfig
 from pinotpy.config.serving import QueryConfig, QuotaConfig, RoutingConfig
 from pinotpy.config.stream_checks import stream_keys_without_effect
@@ -57,7 +58,9 @@ class TableSections(Document):
     routing: RoutingConfig | None = Field(None, description="How brokers route.")
     query: QueryConfig | None = Field(None, description="Limits of queries.")
     instance_assignment_config_map: dict[str, InstanceAssignmentConfig] | None = Field(
-        None, description="Not yet: OFFLINE, CONSUMING, COMPLETED → servers."
+        None,
+        description="OFFLINE → replica groups and their servers, which are dealt once and stored. Not yet: pools, "
+        "constraints, CONSUMING and COMPLETED.",
     )
     instance_partitions_map: dict[str, Text] | None = Field(None, description="Not yet: instance partitions by name.")
     segment_assignment_config_map: dict[str, dict[str, Any]] | None = Field(
@@ -131,10 +134,14 @@ class TableSections(Document):
     @cached_property
     def without_effect(self) -> dict[str, Any]:
         """Keys of this document whose feature is not implemented yet: JSON pointer → value. Kept, and returned as
-        `propertiesWithoutEffect`. Passwords of streams are masked.
+        `propertiesWithoutEffect`, with those that have none beside the document's other keys. Passwords of streams
+        are masked.
         """
-        return without_effect(self) | stream_keys_without_effect(
-            self.indexing.stream_configs, self._stream_config_maps, self.stream_config
+        return (
+            without_effect(self)
+            | partition_keys_without_effect(self.indexing.segment_partition_config, self.routing)
+            | assignment_keys_without_effect(self.table_type, self.instance_assignment_config_map)
+            | stream_keys_without_effect(self.indexing.stream_configs, self._stream_config_maps, self.stream_config)
         )
 
     def to_json_dict(self) -> dict[str, Any]:

@@ -11,11 +11,13 @@ from pinotpy.controller.api.cluster import cluster_routes
 from pinotpy.controller.api.completion import completion_routes
 from pinotpy.controller.api.console import console_routes
 from pinotpy.controller.api.debug import debug_routes
+from pinotpy.controller.api.instance_partitions import instance_partition_routes
 from pinotpy.controller.api.instances import instance_routes
 from pinotpy.controller.api.lineage import lineage_routes
 from pinotpy.controller.api.old_forms import old_routes
 from pinotpy.controller.api.queries import query_routes
 from pinotpy.controller.api.realtime import realtime_routes
+from pinotpy.controller.api.records import record_routes
 from pinotpy.controller.api.reloads import reload_routes
 from pinotpy.controller.api.restores import restore_routes
 from pinotpy.controller.api.schemas import schema_routes
@@ -41,11 +43,13 @@ def controller_routes(
         broker_routes(controller),
         realtime_routes(controller),
         table_routes(controller),
+        instance_partition_routes(controller),
         upload_routes(controller),
         restore_routes(controller),
         reload_routes(controller),  # before the segments', whose names of segments would take `needReload` for one
         lineage_routes(controller),  # before the segments', too
         segment_routes(controller),
+        record_routes(controller),
         old_routes(controller),
         instance_routes(controller),
         tenant_routes(controller),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pinotpy.cluster import table_state
 from pinotpy.cluster.buckets import read_record
+from pinotpy.cluster.instance_partitions import InstancePartitionsRecords
 from pinotpy.cluster.lineage import DEFAULT_AGES, Ages, LineageEvent
 from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
 from pinotpy.cluster.property_store import PropertyStore, table_config_record
@@ -81,6 +82,7 @@ class Catalog:
         self._properties = PropertyStore(store, paths)
         self.deletions = SegmentDeletions(store, paths)
         self.uploads = SegmentUploads(store, paths)
+        self.instance_partitions = InstancePartitionsRecords(store, paths)
 
     # Schemas
 

@@ -14,12 +14,13 @@ from dataclasses import replace
 
 from pinotpy.cluster.segment_lineage import LineageState
 from pinotpy.cluster.segment_metadata import REPLACED, SERVED_END, SegmentZkMetadata
-from pinotpy.config.segments_config import AssignmentStrategy
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.assignment.balanced import assign_balanced, count_segments
-from pinotpy.controller.assignment.replica_group import assign_mirrored, deal_groups
+from pinotpy.controller.assignment.group_shape import group_shape
+from pinotpy.controller.assignment.partition_aware import assign_to_partition
 from pinotpy.controller.catalog import StoredSegment
 from pinotpy.controller.context import Controller
+from pinotpy.controller.instance_partitions import instance_partitions
 from pinotpy.controller.table_rules import server_candidates
 from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.controller.user_messages import send_refresh
@@ -117,16 +118,13 @@ def choose_servers(
     controller: Controller, config: TableConfig, assignment: Mapping[str, Mapping[str, str]], segment: SegmentZkMetadata
 ) -> tuple[str, ...]:
     """Servers of a new segment by the table's strategy, given what is assigned already."""
-    candidates = server_candidates(controller.catalog, config)
     counts = count_segments(assignment)
-    if config.segments.segment_assignment_strategy is not AssignmentStrategy.REPLICA_GROUP:
-        return assign_balanced(candidates, counts, config.replication)
-    strategy = config.segments.replica_group_strategy_config
-    groups = deal_groups(candidates, config.replication, table_name_with_type=config.name_with_type)
-    if strategy is None or strategy.partition_column is None:
-        return assign_mirrored(groups, counts)
-    partition = _partition_of(segment, strategy.partition_column)
-    return assign_mirrored(groups, counts, partition, strategy.num_instances_per_partition)
+    shape = group_shape(config)
+    if shape is None:
+        return assign_balanced(server_candidates(controller.catalog, config), counts, config.replication)
+    partitions = instance_partitions(controller.catalog, config, shape)
+    partition = 0 if shape.partition_column is None else _partition_of(segment, shape.partition_column)
+    return assign_to_partition(partitions, counts, partition)
 
 
 def renewed_record(old: SegmentZkMetadata, segment: SegmentZkMetadata, now_ms: int) -> SegmentZkMetadata:

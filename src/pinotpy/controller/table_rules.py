@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pinotpy.config.schema import Schema
-from pinotpy.config.segments_config import AssignmentStrategy
 from pinotpy.config.table import TableConfig, check_against_schema
 from pinotpy.controller.assignment.candidates import check_enough, rotated_candidates
-from pinotpy.controller.assignment.replica_group import deal_groups
+from pinotpy.controller.assignment.group_shape import group_shape
+from pinotpy.controller.assignment.partition_aware import deal_partitions
 from pinotpy.controller.catalog import Catalog
+from pinotpy.controller.instance_partitions import group_candidates
 from pinotpy.controller.periods import ages_of, kept_after_deletion_ms
 from pinotpy.errors import Fault, InvalidConfigError, UserError
 from pinotpy.ingest.transform_checks import check_expressions
@@ -36,9 +37,11 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
     if not broker_candidates(catalog, config):
         raise UserError(f"Failed to find instances with tag: {config.tenants.broker_tag} for table: {name}", table=name)
     try:
-        candidates = server_candidates(catalog, config)
-        if config.segments.segment_assignment_strategy is AssignmentStrategy.REPLICA_GROUP:
-            deal_groups(candidates, config.replication, table_name_with_type=name)
+        shape = group_shape(config)
+        if shape is None or config.table_type is TableType.REALTIME:
+            server_candidates(catalog, config)
+        if shape is not None:
+            deal_partitions(group_candidates(catalog, config, shape), shape, table_name_with_type=name)
     except UserError as error:
         message = f"Failed to calculate instance partitions for table: {name}, reason: {error.message}"
         if "tag" not in error.context:  # not a matter of the number of servers

@@ -10,6 +10,7 @@ from pinotpy.config.document import child_path
 from pinotpy.config.stream_keys import TOPIC
 from pinotpy.config.stream_secrets import mask_faults, with_stored
 from pinotpy.config.table import TableConfig
+from pinotpy.controller.assignment.group_shape import group_shape
 from pinotpy.controller.context import Controller
 from pinotpy.controller.deletion import delete_segment_files, new_deletion
 from pinotpy.controller.realtime.stream_plug_ins import check_stream, stream_path
@@ -116,6 +117,8 @@ def update_table(controller: Controller, path_name: str, config: TableConfig) ->
             continue
         if stored.config.tenants.broker_tag != config.tenants.broker_tag:
             catalog.set_brokers(name, broker_candidates(catalog, config))
+        if group_shape(stored.config) is not None and group_shape(config) is None:
+            catalog.instance_partitions.forget(name)
         send_config_changed(controller, name)
         LOG.info("table config replaced table=%s", name)
         return
@@ -146,6 +149,7 @@ def delete_table(
         except TableNotFoundError:
             continue
         controller.realtime_segments.forget(half)
+        controller.catalog.instance_partitions.forget(half)
         delete_segment_files(controller, deletion)
         controller.reload_jobs.table_deleted(half, controller.clock.now_ms())
         controller.force_commit_jobs.table_deleted(half, controller.clock.now_ms())

@@ -19,6 +19,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.controller.column_ranges import ranges_of
 from pinotpy.controller.context import Controller
 from pinotpy.controller.lineage import segments_beside
+from pinotpy.controller.partition_gaps import tell_unpartitioned
 from pinotpy.controller.registration import check_conditions
 from pinotpy.controller.segment_check import check_segment, missing_columns
 from pinotpy.controller.segment_inputs import drop_replaced_inputs, drop_unnamed_inputs, input_list, inputs_record
@@ -313,6 +314,7 @@ def _store_and_register(
     if inputs is not None:
         files.put_inputs(table, name, inputs, arrival.archive.parent)
     drop_replaced_inputs(controller, record, replaced)
+    tell_unpartitioned(controller, config, record)
     if recorded is not None:
         # Ours, too: another upload may have replaced it already.
         end_upload(controller, recorded, {known.crc for known in (record, existing, replaced) if known is not None})

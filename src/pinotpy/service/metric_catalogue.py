@@ -122,6 +122,13 @@ CONTROLLER_METRICS: tuple[Metric, ...] = (
     Metric("deepStoreArchivesRepaired", _COUNTER, "archives", "archives rebuilt there from a replica", _TABLE),
     Metric("deepStoreArchiveChecksFailed", _COUNTER, "archives", "archives that could not be checked there", _TABLE),
     Metric("controllerSegmentUploads", _COUNTER, "segments", "segments uploaded", _TABLE),
+    Metric(
+        "controllerSegmentsWithoutPartitions",
+        _COUNTER,
+        "segments",
+        "segments registered without partitions of a column that the table partitions",
+        _TABLE,
+    ),
     Metric("controllerSegmentUploadError", _COUNTER, "uploads", "segment uploads refused or failed"),
     Metric("controllerCompletionAlarms", _COUNTER, "events", "consuming segments that need attention", _TABLE),
     Metric("controllerSchemaUploadError", _COUNTER, "uploads", "schema uploads refused or failed"),

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pinotpy.ingest.jobs.context import JobContext
 from pinotpy.ingest.jobs.earlier_archives import with_earlier_archives
-from pinotpy.ingest.jobs.file_reports import missing_in_all, missing_warnings
+from pinotpy.ingest.jobs.file_reports import missing_in_all, missing_warnings, partition_warnings
 from pinotpy.ingest.jobs.input_files import InputEntry
 from pinotpy.ingest.jobs.plan import DealtRows, Unit, UnitKind, plan_groups, plan_units, with_contents
 from pinotpy.ingest.jobs.report import JobReport, UnitReport
@@ -63,7 +63,7 @@ def build_segments(spark: Any, context: JobContext, attempts_max: int, show: Sho
     job = JobReport(
         spec.job_type.value, context.table_name, spec.output_dir_uri or "", tuple(reports), took_ms=took_ms, error=error
     )
-    job = replace(job, warnings=missing_warnings(context.pipeline, reports))
+    job = replace(job, warnings=(*missing_warnings(context.pipeline, reports), *partition_warnings(reports)))
     if job.error is None and not job.segments:
         job = replace(job, error="no segment was built: the input holds no row to index")
     return with_earlier_archives(spec, job)

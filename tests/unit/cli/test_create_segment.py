@@ -341,3 +341,22 @@ def test_marks_of_other_systems_are_no_data_and_no_file_is_read_twice(
     (folder / "latest.csv").symlink_to(folder / "a-january.csv")
     refused = pinotpy("create-segment", "--data-dir", folder, *documents)
     assert refused.status == 1 and "read twice" in refused.err
+
+
+def test_values_that_the_tables_partition_function_does_not_take_are_told(pinotpy: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_csv(tmp_path / "in" / "a.csv", JANUARY)
+    partitions = {"columnPartitionMap": {"city": {"functionName": "Modulo", "numPartitions": 4}}}
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+    (tmp_path / "table.json").write_text(
+        json.dumps(CONFIG | {"tableIndexConfig": {"segmentPartitionConfig": partitions}})
+    )
+    ended = pinotpy(
+        "create-segment", "--data-dir", str(tmp_path / "in"), "--schema-file", str(tmp_path / "schema.json"),
+        "--table-config-file", str(tmp_path / "table.json"), "--out-dir", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+    assert (
+        "warning: 1 of 1 segments have no partitions of column 'city', and every query asks them: Modulo does not take "
+        "all of its values, such as 'Berlin'"
+    ) in ended.out

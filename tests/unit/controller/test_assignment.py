@@ -11,7 +11,7 @@ import pytest
 
 from pinotpy.controller.assignment.balanced import assign_balanced, count_segments
 from pinotpy.controller.assignment.candidates import check_enough, java_hash, rotated_candidates
-from pinotpy.controller.assignment.replica_group import assign_mirrored, deal_groups
+from pinotpy.controller.assignment.replica_group import deal_groups
 from pinotpy.errors import UserError
 
 
@@ -86,24 +86,8 @@ def test_too_few_servers_are_refused_with_the_numbers() -> None:
     check_enough(("a", "b"), 2, tag="D_OFFLINE", table_name_with_type="t_OFFLINE")
 
 
-def test_replica_groups_mirror_each_other() -> None:
-    groups = deal_groups(("a", "b", "c", "d", "e", "f"), 2)
-    assert groups.groups == (("a", "c", "e"), ("b", "d", "f"))
-    counts: Counter[str] = Counter()
-    seen = []
-    for _ in range(6):
-        replicas = assign_mirrored(groups, counts)
-        counts.update(replicas)
-        seen.append(replicas)
-    assert seen == [("a", "b"), ("c", "d"), ("e", "f")] * 2
-
-
-def test_a_partition_stays_on_its_servers() -> None:
-    groups = deal_groups(("a", "b", "c", "d", "e", "f", "g", "h"), 2)
-    assert assign_mirrored(groups, {"c": 9}, partition=0, instances_per_partition=2) == ("a", "b")
-    assert assign_mirrored(groups, {"a": 1}, partition=0, instances_per_partition=2) == ("c", "d")
-    assert assign_mirrored(groups, {}, partition=1, instances_per_partition=2) == ("e", "f")
-    assert assign_mirrored(groups, {}, partition=2, instances_per_partition=2) == ("a", "b")
+def test_replica_groups_are_dealt_in_turn() -> None:
+    assert deal_groups(("a", "b", "c", "d", "e", "f"), 2).groups == (("a", "c", "e"), ("b", "d", "f"))
 
 
 def test_too_few_servers_for_the_groups_are_refused_with_the_numbers() -> None:

@@ -1,5 +1,6 @@
 """Which servers hold a segment: pure functions over names and counts, one strategy a file.
 
-`candidates` orders a table's servers, `balanced` and `replica_group` choose among them. Rules: Pinot's
-InstanceAssignmentDriver and OfflineSegmentAssignment (reference "Segment assignment").
+`candidates` orders a table's servers, `balanced` and `partition_aware` choose among them: all, or those that replica
+groups (`group_shape`, `replica_group`) have for a segment's partition. Rules: Pinot's InstanceAssignmentDriver and
+OfflineSegmentAssignment (reference "Segment assignment").
 """

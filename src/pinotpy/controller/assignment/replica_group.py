@@ -2,12 +2,11 @@
 group 0.
 
 A query can then be answered by one group alone. Groups are dealt from the rotated candidates; a partitioned table keeps
-each partition on `instances_per_partition` consecutive indices of every group.
+each partition on `instances_per_partition` consecutive indices of every group (`partition_aware`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pinotpy.errors import UserError
@@ -51,14 +50,3 @@ def deal_groups(
     return ReplicaGroups(
         tuple(tuple(candidates[group + index * replication] for index in range(size)) for group in range(replication))
     )
-
-
-def assign_mirrored(
-    groups: ReplicaGroups, counts: Mapping[str, int], partition: int = 0, instances_per_partition: int = 0
-) -> tuple[str, ...]:
-    """One server a group: the index with the fewest segments in group 0, mirrored in all others; ties go to the smaller
-    index.
-    """
-    indices = groups.members_of(partition, instances_per_partition)
-    chosen = min(indices, key=lambda index: (counts.get(groups.groups[0][index], 0), index))
-    return tuple(group[chosen] for group in groups.groups)

@@ -52,6 +52,7 @@ from pinotpy.controller.completion.states import (
 )
 from pinotpy.controller.completion.thresholds import SizeFacts, next_row_threshold, segments_per_server
 from pinotpy.controller.context import Controller
+from pinotpy.controller.partition_gaps import tell_unpartitioned
 from pinotpy.controller.realtime.files import StoredFile, metadata_of, realtime_table_of, store_file
 from pinotpy.controller.realtime.next_segment import consuming_servers, new_record, offset_type
 from pinotpy.controller.table_rules import server_candidates
@@ -319,6 +320,7 @@ class _Turn:
         reach(FailPoint.DONE_UNANSWERED)
         if written.outcome is WriteOutcome.WRITTEN:
             self._service.completed(self._stored.record, metadata.total_docs, answering.segment_size_bytes)
+            tell_unpartitioned(self._controller, self._config, metadata)
         LOG.info(
             "DONE table=%s segment=%s crc=%d docs=%d outcome=%s %s",
             self._table, answering.name, metadata.crc, metadata.total_docs, written.outcome.value, written.reason,

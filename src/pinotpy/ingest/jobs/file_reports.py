@@ -109,6 +109,20 @@ def missing_warnings(pipeline: RowPipeline, reports: Sequence[UnitReport]) -> tu
     return tuple(sorted(warnings))
 
 
+def partition_warnings(reports: Sequence[UnitReport]) -> tuple[str, ...]:
+    """Each column that the table partitions and some segments have no partitions of: how many, and why the first."""
+    segments = [segment for report in reports for segment in report.segments]
+    reasons: dict[str, list[str]] = {}
+    for segment in segments:
+        for name, reason in segment.partition_gaps.items():
+            reasons.setdefault(name, []).append(reason)
+    return tuple(
+        f"{len(found):,} of {len(segments):,} segments have no partitions of column '{name}', and every query asks "
+        f"them: {found[0]}"
+        for name, found in sorted(reasons.items())
+    )
+
+
 def _default(schema: Schema, name: str) -> str:
     spec = schema.field_specs[name]
     return f"its rows have the default, {json_from_stored(spec.default_in_segments, spec.data_type)!r}"

@@ -104,6 +104,8 @@ class FileReport:
 class SegmentReport:
     """One segment: its archive's URI, its rows, bytes of its files and of its archive, its CRC, its time range (ms
     since the epoch).
+
+    `partition_gaps`: columns that the table partitions and of which the segment has no partitions, with the reason.
     """
 
     segment_name: str
@@ -116,6 +118,7 @@ class SegmentReport:
     start_ms: int | None = None
     end_ms: int | None = None
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    partition_gaps: Mapping[str, str] = field(default_factory=dict)
     build_ms: int = 0
     directory: str | None = None
     has_input_list: bool = False
@@ -307,6 +310,7 @@ class JobReport:
             "numReplacedArchives": len(self.replaced_archive_uris),
             "replacedArchiveURIs": list(self.replaced_archive_uris[:OTHERS_SHOWN_MAX]),
             "numSegmentsWithoutInputs": self.num_unlisted,
+            "numSegmentsWithoutPartitions": sum(bool(segment.partition_gaps) for segment in self.segments),
             "push": dict(self.push) if self.push is not None else None,
         }
 
@@ -341,7 +345,7 @@ def failed_unit(
 
 
 # Names of columns are keys of these: they stay as they are.
-_BY_COLUMN: Final = (*BY_COLUMN_COUNTS, "partitions")
+_BY_COLUMN: Final = (*BY_COLUMN_COUNTS, "partitions", "partition_gaps")
 
 
 def _camel(value: Any) -> Any:

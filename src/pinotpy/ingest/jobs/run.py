@@ -21,7 +21,7 @@ from pinotpy.ingest.jobs.build import build_unit, dealt_folder
 from pinotpy.ingest.jobs.context import JobContext, open_context
 from pinotpy.ingest.jobs.dealt_rows import dealt_counts
 from pinotpy.ingest.jobs.earlier_archives import with_earlier_archives
-from pinotpy.ingest.jobs.file_reports import missing_in_all, missing_warnings
+from pinotpy.ingest.jobs.file_reports import missing_in_all, missing_warnings, partition_warnings
 from pinotpy.ingest.jobs.input_files import InputEntry
 from pinotpy.ingest.jobs.plan import TRIAL_ROWS, DealtRows, Unit, plan_groups, plan_trial, plan_units, with_contents
 from pinotpy.ingest.jobs.pushing import push_archives
@@ -110,7 +110,7 @@ def build_segments(
         took_ms=_since_ms(started),
         error=error,
     )
-    job = replace(job, warnings=missing_warnings(context.pipeline, reports))
+    job = replace(job, warnings=(*missing_warnings(context.pipeline, reports), *partition_warnings(reports)))
     if job.error is None and not job.segments:
         unread = f"{job.num_failures} could not be read, " if job.num_failures else ""
         job = replace(

@@ -31,6 +31,7 @@ from pinotpy.ingest.jobs.report import SegmentReport
 from pinotpy.ingest.row_order import sort_rows
 from pinotpy.segment.archive.archive import pack_segment, read_archive_metadata
 from pinotpy.segment.build.builder import build_segment
+from pinotpy.segment.build.partition_gaps import partition_gaps
 from pinotpy.segment.input_list import InputList
 from pinotpy.segment.metadata import SegmentMetadata
 
@@ -119,6 +120,7 @@ def write_segment(
         start_ms=facts.start_ms,
         end_ms=facts.end_ms,
         partitions=_partitions(metadata),
+        partition_gaps=partition_gaps(metadata, context.table_config),
         build_ms=round((time.perf_counter() - started) * 1000),
         directory=kept_folder,
     )

@@ -20,6 +20,7 @@ from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferWriter, StagedBuffers
 from pinotpy.segment.build.column_writer import WrittenColumn, write_column
 from pinotpy.segment.build.indexing import ColumnIndexing, resolve_indexing
+from pinotpy.segment.build.partition_gaps import partition_gaps
 from pinotpy.segment.directory.directory import SegmentDirectory
 from pinotpy.segment.directory.file_directory import FileDirectory
 from pinotpy.segment.metadata import SegmentMetadata, TimeRange, segment_crc
@@ -135,6 +136,8 @@ def build_segment_into(
         metadata.size_bytes,
         metadata.crc,
     )
+    for name, reason in partition_gaps(metadata, table_config).items():
+        _log.warning("segment without partitions segment=%s column=%s reason=%s", segment_name, name, reason)
     return metadata
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,8 +20,6 @@ from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.functions.json.json_records import JsonIndexing
 from pinotpy.segment.index.bloom import DEFAULT_FPP
 from pinotpy.segment.partition import is_partition_function
-
-_log = logging.getLogger(__name__)
 
 # A codec is about size, never about answers: those that we do not have become the nearest that we do.
 _CODECS: Final[dict[CompressionCodec, str | None]] = {
@@ -129,11 +126,9 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
     )
     for name, partition in partitioned.items():
         path = f"$.tableIndexConfig.segmentPartitionConfig.columnPartitionMap.{name}"
+        # Of another function none are recorded, and `partition_gaps` says so.
         if is_partition_function(partition.function_name):
             change(name, path, partition_function=str(partition.function_name), num_partitions=partition.num_partitions)
-        else:
-            # Segments without partitions are never pruned by them: slower, and right.
-            _log.warning("partition function not built column=%s function=%s", name, partition.function_name)
     faults.extend(
         Fault(
             "$.tableIndexConfig.invertedIndexColumns",

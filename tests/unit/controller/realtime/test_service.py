@@ -258,3 +258,41 @@ def test_segments_record_the_partition_of_the_stream(scene: Scene) -> None:
         1: {"columnPartitionMap": {"id": {**told, "partitions": [1]}}},
         2: None,
     }
+
+
+@pytest.mark.parametrize(
+    ("column", "sealed", "count"),
+    [("id", {"functionName": "Modulo", "numPartitions": 2, "partitions": [0, 1], "functionConfig": None}, None),
+     ("kind", None, 1.0)],
+)  # fmt: skip
+def test_a_sealed_segment_records_what_its_rows_have_and_not_what_the_stream_promised(
+    scene: Scene, column: str, sealed: dict[str, Any] | None, count: float | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Both partitions of the ids lie in the stream's one; kinds are texts that Modulo does not take.
+    columns = {column: {"functionName": "Modulo", "numPartitions": 2}}
+    scene.config["tableIndexConfig"]["segmentPartitionConfig"] = {"columnPartitionMap": columns}
+    url = f"{scene.harness.server.url}/tables/events"
+    httpx.put(url, content=json.dumps(scene.config), timeout=60).raise_for_status()
+    name = scene.begin()
+    began = scene.segments.read(TABLE, name)
+    assert began is not None and began.record.record.partition_metadata is not None
+    assert began.record.record.partition_metadata["columnPartitionMap"][column]["partitions"] == [0]
+    for replica in (scene.harness.controller.catalog.ideal_state(TABLE) or {})[name]:
+        reply = scene.says("segmentConsumed", name, replica, 50, rowCount=49)
+        if reply["status"] == "COMMIT":
+            committer = replica
+    archive, _ = scene.archive(name, 49)
+    files = {"file": (archive.name, archive.read_bytes())}
+    assert scene.says("segmentCommit", name, committer, 50, files=files)["status"] == "COMMIT_SUCCESS"
+    done = scene.segments.read(TABLE, name)
+    assert done is not None
+    expected = None if sealed is None else {"columnPartitionMap": {column: sealed}}
+    assert done.record.record.partition_metadata == expected
+    counted = [
+        float(line.split()[-1])
+        for line in scene.harness.http.get("/metrics").text.splitlines()
+        if line.startswith('pinot_controller_controllerSegmentsWithoutPartitions_total{table="events_REALTIME"}')
+    ]
+    assert counted == ([] if count is None else [count])
+    told = [record.getMessage() for record in caplog.records if "without partitions table=" in record.getMessage()]
+    assert len(told) == (sealed is None) and all(name in text and f"columns={column}" in text for text in told)
