@@ -20,6 +20,7 @@ from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, P
 from pinotpy.server.realtime.segment_build import BuildQueue
 from pinotpy.server.realtime.workers.build_client import build_in_process
 from pinotpy.server.realtime.workers.fork_server import ForkServer
+from pinotpy.server.realtime.workers.freezing import Freezer
 from pinotpy.server.realtime.workers.shared_rows import SharedRows
 from pinotpy.stream.registry import consumer_factory
 from pinotpy.stream.settings import StreamSettings
@@ -53,6 +54,7 @@ class ProcessPartition:
         on_change: Callable[[], None],
         fork_server: ForkServer,
         builds: BuildQueue,
+        freezer: Freezer,
     ) -> None:
         self.number = next(self._numbers)
         self.spec = spec
@@ -62,6 +64,7 @@ class ProcessPartition:
         self._on_change = on_change
         self._fork_server = fork_server
         self._builds = builds
+        self._freezer = freezer
         # Made here as well, so that a fault is told at once.
         self._offsets = consumer_factory(StreamSettings.from_config(spec.stream), clock).offset_type
         make_decoder(spec.stream, spec.schema, spec.config)
@@ -72,7 +75,7 @@ class ProcessPartition:
         self._read_again: SharedRows | None = None  # take the place of `_rows` when they reach as far
 
     def _new_rows(self, segment_name: str, start_offset: Offset) -> SharedRows:
-        return SharedRows(self.spec, self._offsets, self._clock, segment_name, start_offset)
+        return SharedRows(self.spec, self._offsets, self._clock, self._freezer, segment_name, start_offset)
 
     def parse_offset(self, text: str) -> Offset:
         return self._offsets.parse(text)

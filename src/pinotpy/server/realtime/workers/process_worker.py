@@ -22,6 +22,7 @@ from pinotpy.server.realtime.ingest_worker import PartitionSpec
 from pinotpy.server.realtime.segment_build import BuildQueue
 from pinotpy.server.realtime.workers.channel import Channel
 from pinotpy.server.realtime.workers.fork_server import ForkedProcess, ForkServer
+from pinotpy.server.realtime.workers.freezing import Freezer
 from pinotpy.server.realtime.workers.process_partition import ProcessPartition
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class ProcessWorker:
         self._clock = clock
         self._fork_server = ForkServer()
         self._builds = BuildQueue(builds_max)
+        self._freezer = Freezer()
         self._processes = [_Process(number, clock, self._fork_server) for number in range(num_processes)]
         self._lock = threading.Lock()
 
@@ -52,7 +54,7 @@ class ProcessWorker:
         self._fork_server.prepare()
 
     def open(self, spec: PartitionSpec, on_change: Callable[[], None]) -> ProcessPartition:
-        partition = ProcessPartition(spec, self._clock, on_change, self._fork_server, self._builds)
+        partition = ProcessPartition(spec, self._clock, on_change, self._fork_server, self._builds, self._freezer)
         with self._lock:
             process = min(self._processes, key=lambda each: each.num_partitions)
             process.add(partition)
@@ -61,6 +63,7 @@ class ProcessWorker:
     def close(self) -> None:
         for process in self._processes:
             process.close()
+        self._freezer.close()
         self._fork_server.close()
 
     def pids(self) -> list[int]:

@@ -11,6 +11,7 @@ from pinotpy.ingest.decoders.ledger import StreamLedger, summed
 from pinotpy.segment.consuming.log_pieces import LogPieces
 from pinotpy.segment.consuming.log_ranges import LogRanges, Watermark
 from pinotpy.server.realtime.ingest_worker import PartitionSpec
+from pinotpy.server.realtime.workers.freezing import Freezer
 from pinotpy.server.realtime.workers.shared_chunks import ChunkPlace, mapped_chunk
 from pinotpy.stream.spec import OffsetType
 
@@ -19,13 +20,21 @@ class SharedRows:
     """Chunks of one log with the descriptors of their memory, and the counts of the records that they came from.
 
     Args:
+        freezer: is asked where a chunk is full.
         segment_name, start_offset: of the first segment.
     """
 
     def __init__(
-        self, spec: PartitionSpec, offsets: OffsetType, clock: Clock, segment_name: str, start_offset: Any
+        self,
+        spec: PartitionSpec,
+        offsets: OffsetType,
+        clock: Clock,
+        freezer: Freezer,
+        segment_name: str,
+        start_offset: Any,
     ) -> None:
         self._spec = spec
+        self._freezer = freezer
         self._offsets = offsets
         self.log = LogRanges(segment_name, start_offset)
         self.pieces = LogPieces(self.log, spec.table, clock=clock)
@@ -56,7 +65,7 @@ class SharedRows:
                 gone = self._places.pop(first_row)
         if gone is not None:
             os.close(gone[1])
-        self.pieces.freeze()
+        self._freezer.ask(self.pieces)
 
     def publish(self, watermark: Watermark, ledger: dict[str, Any] | None) -> None:
         """Rows before the watermark can be read. One that lies behind what was published comes late, and is nothing."""
