@@ -23,6 +23,7 @@ from rich.markup import escape
 from rich.panel import Panel
 
 from pinotpy.cli.asking import ask
+from pinotpy.cli.beside import beside
 from pinotpy.cli.compiled_kernels import first_are_compiled
 from pinotpy.cli.flights_loading import TABLE, build_and_upload_flights, create_flights_table
 from pinotpy.cli.local_cluster import LocalCluster
@@ -177,11 +178,15 @@ class Quickstart:
             self.console.print(f"going on with the data in {self.directory}", soft_wrap=True)
             if self._zk_address is None:  # else its own ZooKeeper's port may be another's by now
                 make_room(self.folder, self._layout, self.say)
-        if not first_are_compiled():
-            text = "compiling kernels, once for this CPU"
-            self._step(text, lambda: self.cluster.compile_kernels(say=self.say), tells=True)
+        with beside(self._find_jars, self.say) as wait_for_jars:
+            if not first_are_compiled():
+                text = "compiling kernels, once for this CPU"
+                self._step(text, lambda: self.cluster.compile_kernels(say=self.say), tells=True)
+            wait_for_jars()
+
+    def _find_jars(self, tell: Callable[[str], None]) -> None:
         if self._zk_address is None:
-            find_jars(self.console.print)
+            find_jars(tell)
 
     def empty_folder(self, name: str) -> Path:
         """A folder for this run's work, without what an earlier run left."""
