@@ -15,6 +15,7 @@ import pyarrow as pa
 from built_segments import batch_of, config_of, schema_of
 
 from pinotpy.clock import SystemClock
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -45,7 +46,10 @@ class Properties:
     def segment(self, table: str, name: str) -> Any:
         if name not in self.crcs:
             return None  # it was deleted
-        return SimpleNamespace(value=SimpleNamespace(crc=self.crcs[name], download_url=f"http://c/{name}", crypter=""))
+        record = SegmentZkMetadata(
+            name, table, self.crcs[name], total_docs=0, creation_time_ms=0, download_url=f"http://c/{name}"
+        )
+        return SimpleNamespace(value=record)
 
     def table_config(self, table: str) -> Any:
         document = {
