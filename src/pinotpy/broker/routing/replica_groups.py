@@ -18,7 +18,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from pinotpy.broker.routing.strict_replicas import strict_replicas
-from pinotpy.broker.routing.table_routing import Selection, TableRouting, owned_chains
+from pinotpy.broker.routing.table_routing import Selection, TableRouting, owned_chains, picked
+from pinotpy.broker.routing.turns import fair_turn
 from pinotpy.cluster.instance_partitions import InstancePartitions
 from pinotpy.config.serving import InstanceSelector, RoutingConfig
 
@@ -26,10 +27,6 @@ LOG = logging.getLogger(__name__)
 
 # Up to so many groups the smallest number of them is found by trying all, beyond it one after the other.
 EXACT_GROUPS_MAX: Final = 8
-# 2^64 divided by the golden ratio. Its multiples are spread evenly, and so are every second or third of them: where one
-# of two queries that clients ask in turns is heavy, each group still gets half of both.
-_GOLDEN: Final = 0x9E3779B97F4A7C15
-_WORD: Final = (1 << 64) - 1
 _NOBODY: Final[frozenset[str]] = frozenset()
 
 
@@ -64,7 +61,7 @@ class ReplicaGroupSelector:
 
     def turn(self, request_number: int) -> int:
         """See ReplicaSelector."""
-        return ((request_number * _GOLDEN & _WORD) * self.num_turns) >> 64
+        return fair_turn(request_number, self.num_turns)
 
     def bound(self, segments: Collection[str], answered: Collection[str]) -> frozenset[str]:
         """See ReplicaSelector."""
@@ -81,11 +78,12 @@ class ReplicaGroupSelector:
         excluded: frozenset[str],
         chains: Collection[Sequence[str]] = (),
         lagging: frozenset[str] = _NOBODY,
+        ranks: Mapping[str, int] | None = None,
     ) -> Selection:
         """See ReplicaSelector."""
         items, unavailable = self._items(replicas, excluded, chains, lagging)
         chosen: dict[str, tuple[list[str], list[str]]] = {}
-        for item, server in zip(items, self._servers(items, turn), strict=True):
+        for item, server in zip(items, self._servers(items, turn, ranks), strict=True):
             segments, chained = chosen.setdefault(server, ([], []))
             segments += item.segments
             chained += item.chained
@@ -118,19 +116,27 @@ class ReplicaGroupSelector:
         together, torn = _together(items, self.families)
         return together, unavailable + torn
 
-    def _servers(self, items: Sequence[_Item], turn: int) -> list[str]:
+    def _servers(self, items: Sequence[_Item], turn: int, ranks: Mapping[str, int] | None) -> list[str]:
         """Of each item the server that is asked."""
         if not self.groups:
-            return [item.candidates[turn % len(item.candidates)] for item in items]
+            return [picked(item.candidates, turn, ranks) for item in items]
         asked = [tuple(item.candidates) for item in items]
         distinct = set(asked)  # many segments lie on the same servers
         covers = smallest_covers(map(self._mask, distinct), len(self.groups))
-        groups = [self.groups[number] for number in covers[turn % len(covers)]]
-        within = {candidates: _first_of(groups, candidates) for candidates in distinct}
-        return [
-            servers[(turn + number) % len(servers)]
-            for number, servers in enumerate(within[candidates] for candidates in asked)
-        ]
+        first = turn % len(covers)
+        if ranks is None:
+            return self._servers_of(covers[first], asked, turn, ranks)
+        # An answer is as late as the last of its servers.
+        choices = [self._servers_of(cover, asked, turn, ranks) for cover in covers[first:] + covers[:first]]
+        return min(choices, key=lambda servers: max((ranks[server] for server in servers), default=0))
+
+    def _servers_of(
+        self, cover: Sequence[int], asked: Sequence[tuple[str, ...]], turn: int, ranks: Mapping[str, int] | None
+    ) -> list[str]:
+        """Of the groups with these numbers."""
+        groups = [self.groups[number] for number in cover]
+        within = {candidates: _first_of(groups, candidates) for candidates in set(asked)}
+        return [picked(within[candidates], turn + number, ranks) for number, candidates in enumerate(asked)]
 
     def _mask(self, servers: Sequence[str]) -> int:
         return sum(1 << number for number, group in enumerate(self.groups) if not group.isdisjoint(servers))

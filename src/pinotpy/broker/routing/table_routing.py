@@ -7,7 +7,7 @@ should be served and has no living replica is *unavailable*, never left out sile
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Protocol
@@ -18,6 +18,9 @@ Assignment = dict[str, tuple[str, ...]]  # server instance → segments that it 
 
 # Rotation, servers that are excluded, servers that lag.
 ChoiceKey = tuple[int, frozenset[str], frozenset[str]]
+
+# The place of each of some servers in the order of preference.
+Rank = Callable[[Collection[str]], Mapping[str, int]]
 
 CACHED_ASSIGNMENTS_MAX = 64
 _NOBODY: frozenset[str] = frozenset()
@@ -45,8 +48,9 @@ class ReplicaSelector(Protocol):
         excluded: frozenset[str],
         chains: Collection[Sequence[str]] = (),
         lagging: frozenset[str] = _NOBODY,
+        ranks: Mapping[str, int] | None = None,
     ) -> Selection:
-        """See TableRouting.select."""
+        """See TableRouting.select and TableRouting.prefer."""
         ...
 
     def bound(self, segments: Collection[str], answered: Collection[str]) -> frozenset[str]:
@@ -122,6 +126,24 @@ class TableRouting:
             known[key] = selection
         return selection
 
+    def prefer(
+        self,
+        selection: Selection,
+        rank: Rank,
+        request_number: int,
+        excluded: frozenset[str] = _NOBODY,
+        lagging: frozenset[str] = _NOBODY,
+    ) -> Selection:
+        """The segments of a selection, each of that server among those it may be asked of which `rank` prefers; by
+        replica groups, of those groups whose last server in the order comes first.
+        """
+        asked = {name for names in selection.assignment.values() for name in names}.union(selection.unavailable)
+        # In the same order for every query: servers know a list of segments that they had before.
+        names = self.replicas if len(asked) == len(self.replicas) else sorted(asked)
+        replicas = {name: self.replicas[name] for name in names}
+        ranks = rank({server for servers in replicas.values() for server in servers})
+        return self._choose(replicas, self._turn(request_number), excluded, self.chains, lagging, ranks)
+
     def is_in_chain(self, segment: str) -> bool:
         """Whether the segment is a member of a chain."""
         return segment in self._following
@@ -154,9 +176,10 @@ class TableRouting:
         excluded: frozenset[str],
         chains: Collection[Sequence[str]],
         lagging: frozenset[str],
+        ranks: Mapping[str, int] | None = None,
     ) -> Selection:
         selects = choose if self.selector is None else self.selector.choose
-        return selects(replicas, turn, excluded, chains, lagging)
+        return selects(replicas, turn, excluded, chains, lagging, ranks)
 
     def num_consuming(self, segments: Sequence[str]) -> int:
         """How many of the segments that one server is asked for are members of chains; they are the last ones."""
@@ -176,12 +199,13 @@ def choose(
     excluded: frozenset[str],
     chains: Collection[Sequence[str]] = (),
     lagging: frozenset[str] = _NOBODY,
+    ranks: Mapping[str, int] | None = None,
 ) -> Selection:
-    """Pick one server per segment, and one per chain; see TableRouting.select."""
+    """Pick one server per segment, and one per chain; see TableRouting.select, and of `ranks` TableRouting.prefer."""
     chosen: dict[str, list[str]] = {}
     unavailable = []
     in_chains = [
-        (owners[(rotation + number) % len(owners)], members)
+        (picked(owners, rotation + number, ranks), members)
         for number, (owners, members) in enumerate(owned_chains(replicas, chains, excluded, lagging))
     ]
     skipped = frozenset(name for _, members in in_chains for name in members)
@@ -192,10 +216,15 @@ def choose(
         if not candidates:
             unavailable.append(segment)
             continue
-        chosen.setdefault(candidates[(rotation + number) % len(candidates)], []).append(segment)
+        chosen.setdefault(picked(candidates, rotation + number, ranks), []).append(segment)
     for server, members in in_chains:
         chosen.setdefault(server, []).extend(members)
     return Selection({server: tuple(segments) for server, segments in chosen.items()}, tuple(unavailable))
+
+
+def picked(servers: Sequence[str], turn: int, ranks: Mapping[str, int] | None) -> str:
+    """One of some servers: the one with the least rank, or without ranks the one whose turn it is."""
+    return servers[turn % len(servers)] if ranks is None else min(servers, key=ranks.__getitem__)
 
 
 def owned_chains(
