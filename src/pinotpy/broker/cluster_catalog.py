@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pinotpy.broker.catalog import Half, Target
+from pinotpy.broker.routing.replica_groups import instance_selector, routing_by_groups
 from pinotpy.broker.routing.segment_pruner import PrunedTable, SegmentPruner
 from pinotpy.broker.routing.table_routing import TableRouting, chains_of
 from pinotpy.broker.routing.time_boundary import side_of_offline, side_of_realtime, time_column
@@ -28,7 +29,7 @@ from pinotpy.cluster.time_boundary import TimeBoundary, time_boundary
 from pinotpy.cluster.views import IdealState, InstanceConfig
 from pinotpy.config.schema import Schema
 from pinotpy.config.segments_config import PushFrequency
-from pinotpy.config.serving import QueryConfig
+from pinotpy.config.serving import InstanceSelector, QueryConfig
 from pinotpy.errors import (
     ClusterError,
     InvalidConfigError,
@@ -207,7 +208,9 @@ class ClusterCatalog:
         external = view.external_views.get(table_name)
         segments = view.segments.get(table_name, {})
         lineage = view.lineages.get(table_name)
-        parts = (ideal, external, view.live_instances, view.instance_configs, segments, lineage)
+        config = view.table_configs.get(table_name)
+        groups = view.instance_partitions.get(table_name)
+        parts = (ideal, external, view.live_instances, view.instance_configs, segments, lineage, config, groups)
         known = self._routings.get(table_name)
         now_ms = self._clock.now_ms()
         if (
@@ -226,20 +229,26 @@ class ClusterCatalog:
         served = self._served.setdefault(table_name, set())
         served |= {name for name, states in reached.items() if states}
         served &= set(ideal.partitions)
-        loading = {
+        kind = instance_selector(table_name, config)
+        new = {
             name: pushed + LOADING_GRACE_MS
             for name, record in segments.items()
-            if name not in served
+            # Only strict replica groups ask how new a segment is that some have.
+            if (name not in served or kind.is_strict)
             and name not in awaited
             and (pushed := record.push_time_ms or record.creation_time_ms) + LOADING_GRACE_MS > now_ms
             and _may_be_absent(record, ideal)
         }
+        loading = frozenset(new.keys() - served)
         live = taking_queries(view.live_instances, view.instance_configs)
         is_realtime = table_name.endswith(_REALTIME)
-        replicas = living_replicas(ideal.partitions, reached, live, frozenset(loading), hidden, is_realtime=is_realtime)
+        replicas = living_replicas(ideal.partitions, reached, live, loading, hidden, is_realtime=is_realtime)
         chains = chains_of(ideal.partitions, reached, replicas) if is_realtime else ()
-        routing = TableRouting(table_name, replicas, chains)
-        self._routings[table_name] = _Known(parts, min(loading.values(), default=FOREVER_MS), routing)
+        if kind is InstanceSelector.BALANCED:
+            routing = TableRouting(table_name, replicas, chains)
+        else:
+            routing = routing_by_groups(table_name, replicas, chains, kind, groups, ideal.partitions, new.keys())
+        self._routings[table_name] = _Known(parts, min(new.values(), default=FOREVER_MS), routing)
         return routing
 
     def address(self, server: str) -> ServerAddress:

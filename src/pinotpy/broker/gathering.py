@@ -9,10 +9,11 @@ from pinotpy.broker.catalog import Target
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery
 from pinotpy.broker.query_memory import QueryMemory
+from pinotpy.broker.replica_choice import choose_replicas
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.scatter import Gathered, scatter
-from pinotpy.broker.segment_choice import CompiledQuery, HalfAsked, choose_segments
-from pinotpy.errors import QueryTimeoutError, ServerNotRespondingError
+from pinotpy.broker.segment_choice import CompiledQuery, HalfAsked
+from pinotpy.errors import DataError, OutOfCapacityError, QueryTimeoutError, RemoteError, ServerNotRespondingError
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import FLAG_COMPACT_ROWS, FLAG_FINAL, FLAG_TRACE, LAST_WORD_S, RequestKind, ServerRequest
@@ -52,7 +53,7 @@ async def gather(
     excluded = _quarantined(broker)
     lagging = broker.lagging.of(target.raw_table_name, broker.clock.monotonic_ns())
     query = CompiledQuery(context, bound, broker.clock.now_ms())
-    chosen = await choose_segments(broker, query, target.halves, number, excluded, lagging)
+    chosen = await choose_replicas(broker, query, target.halves, number, excluded, lagging)
     hedge_after_s = broker.limits.hedge_after_ms / 1000
     flags = FLAG_COMPACT_ROWS | (FLAG_TRACE if context.options.trace else 0)
     asking = _Asking(broker, number, deadline_ns, flags, memory, target.given_rows)
@@ -133,7 +134,7 @@ class _Asking:
             self._given_rows,
         )
         try:
-            partial = await broker.send(server, request, timeout_s + LAST_WORD_S)
+            partial = await _measured(broker, server, request, timeout_s)
         except ServerNotRespondingError as error:  # whose message has the time of this call, not the query's
             raise ServerNotRespondingError(
                 f"server '{server}' did not answer in the query's time", server=server
@@ -141,6 +142,33 @@ class _Asking:
         left_s = (self._deadline_ns - broker.clock.monotonic_ns()) / 1e9
         await self._memory.take(partial.num_bytes, "the answers of servers", left_s)
         return partial
+
+
+async def _measured(broker: Broker, server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
+    """A server's answer; how long it took is kept where this broker measures its servers."""
+    wait_s = timeout_s + LAST_WORD_S
+    if not broker.servers.rules.measures:
+        return await broker.send(server, request, wait_s)
+    began_ns = broker.clock.monotonic_ns()
+    broker.servers.began(server, began_ns)
+    took_ms: float | None = None
+    try:
+        partial = await broker.send(server, request, wait_s)
+        took_ms = _ms_since(broker, began_ns)
+    except (RemoteError, DataError, OutOfCapacityError, QueryTimeoutError):
+        # No answer is no fast one: refusals would attract queries.
+        took_ms = timeout_s * 1000
+        raise
+    except asyncio.CancelledError:
+        took_ms = _ms_since(broker, began_ns)  # it took at least so long
+        raise
+    finally:
+        broker.servers.ended(server, broker.clock.monotonic_ns(), took_ms)
+    return partial
+
+
+def _ms_since(broker: Broker, began_ns: int) -> float:
+    return (broker.clock.monotonic_ns() - began_ns) / 1e6
 
 
 class _AskHalf:

@@ -17,6 +17,7 @@ from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.plan_cache import PlanCache, TemplateCache
 from pinotpy.broker.query_log import QueryLog
 from pinotpy.broker.routing.lagging_replicas import LaggingReplicas
+from pinotpy.broker.routing.server_statistics import ServerStatistics
 from pinotpy.broker.system.tables import SystemTables
 from pinotpy.clock import Clock
 from pinotpy.errors import OutOfCapacityError
@@ -109,8 +110,8 @@ EVERY_TABLE: Final = TableRights("anybody", lambda table: True, lambda table: Tr
 @dataclass(slots=True)
 class Broker:
     """The parts that every query needs. `quarantine` maps a server that refused a connection to the time (monotonic ns)
-    until which it is asked last, `heard` a server to when it last answered anything (scatter keeps it). `system`: its
-    own tables; None: it has none. `log`: of the queries that it answered.
+    until which it is asked last, `heard` a server to when it last answered anything (scatter keeps it). `servers`: what
+    it has measured of them. `system`: its own tables; None: it has none. `log`: of the queries that it answered.
     """
 
     broker_id: str
@@ -123,6 +124,7 @@ class Broker:
     quarantine: dict[str, int] = field(default_factory=dict)
     heard: dict[str, float] = field(default_factory=dict)
     lagging: LaggingReplicas = field(default_factory=LaggingReplicas)
+    servers: ServerStatistics = field(default_factory=ServerStatistics)
     plans: PlanCache = field(default_factory=PlanCache)
     templates: TemplateCache = field(default_factory=TemplateCache)
     compiling: TurnQueue = field(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pinotpy.broker.compiling import compile_plan, parse
 from pinotpy.broker.null_mode import null_mode
 from pinotpy.broker.parts import Broker, Question, TableRights
-from pinotpy.broker.segment_choice import CompiledQuery, choose_segments
+from pinotpy.broker.replica_choice import choose_replicas
+from pinotpy.broker.segment_choice import CompiledQuery
 from pinotpy.broker.tables_asked import resolved
 from pinotpy.errors import InvalidQueryError
 
@@ -30,7 +31,7 @@ async def route_query(broker: Broker, question: Question, rights: TableRights) -
         of_broker=broker.limits.null_handling,
     )
     context = await compile_plan(broker, question, plan, target.schema, mode.handling, None, rights.client, deadline_ns)
-    chosen = await choose_segments(broker, CompiledQuery(context, None, broker.clock.now_ms()), target.halves, 0)
+    chosen = await choose_replicas(broker, CompiledQuery(context, None, broker.clock.now_ms()), target.halves, 0)
     return {
         asked.half.routing.table: {
             server: list(segments) for server, segments in sorted(asked.selection.assignment.items())

@@ -175,7 +175,8 @@ async def _complete(
         if outcome.partials or not outcome.failures:
             outcome.missing += lacking
         return outcome
-    other = question.routing.reselect(lacking, dict.fromkeys(lacking, tried))
+    answered = set(segments).difference(lacking) if outcome.partials else ()
+    other = question.routing.reselect(lacking, dict.fromkeys(lacking, tried), answered)
     parts = await asyncio.gather(*(_cover(question, s, names, tried) for s, names in other.assignment.items()))
     if other.assignment and not other.unavailable:
         # Every lacking segment has another server: the failed attempt itself costs no rows and is no fault of the

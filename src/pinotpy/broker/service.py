@@ -7,6 +7,7 @@ joins the cluster: the controller assigns the tables. Stop: leave the cluster, l
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,6 +19,7 @@ from pinotpy.broker.handler import Broker, BrokerLimits
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.query_log import STOP_TIMEOUT_S as LOG_STOP_TIMEOUT_S
 from pinotpy.broker.query_log import QueryLog
+from pinotpy.broker.routing.server_statistics import SERVER_GAUGES, AdaptiveRules, ServerStatistics
 from pinotpy.broker.system.tables import SystemTables
 from pinotpy.cluster.membership import Member
 from pinotpy.cluster.participant import Participant
@@ -26,6 +28,7 @@ from pinotpy.cluster.process_identity import this_process
 from pinotpy.cluster.spectator import Spectator
 from pinotpy.cluster.views import Message
 from pinotpy.cluster.zookeeper import ZooKeeperStore
+from pinotpy.config.adaptive_selection import AdaptiveType
 from pinotpy.config.settings import BrokerSettings
 from pinotpy.names import instance_id
 from pinotpy.query.result.partial import PartialResult
@@ -152,8 +155,10 @@ class BrokerParts:
             metrics=BrokerMetrics(equipment.metrics),
             memory=equipment.memory.budget,
             log=self._log,
+            servers=self._server_statistics(),
             system=SystemTables(lambda: spectator.view, self._log),
         )
+        self._show_statistics(broker.servers)
         equipment.metrics.watch("routedTables", lambda: float(len(catalog.tables())))
         equipment.metrics.watch("unhealthyServers", lambda: float(broker.num_quarantined()))
         app = build_app(
@@ -196,6 +201,29 @@ class BrokerParts:
 
     def _not_ready(self) -> str | None:
         return "it is starting" if self._participant is None else None
+
+    def _server_statistics(self) -> ServerStatistics:
+        settings = self.settings
+        return ServerStatistics(
+            AdaptiveRules(
+                settings.adaptive_type,
+                settings.adaptive_statistics or settings.adaptive_type is not AdaptiveType.NO_OP,
+                settings.adaptive_alpha,
+                settings.adaptive_decay_ms * 1_000_000,
+                settings.adaptive_first_value,
+                settings.adaptive_exponent,
+                settings.adaptive_queue_floor,
+            )
+        )
+
+    def _show_statistics(self, servers: ServerStatistics) -> None:
+        metrics, clock = self.equipment.metrics, self.equipment.clock
+
+        def read(name: str) -> dict[str, float]:
+            return {server: values[name] for server, values in servers.shown(clock.monotonic_ns()).items()}
+
+        for name in SERVER_GAUGES if servers.rules.measures else ():
+            metrics.watch_each(name, partial(read, name))
 
     # --- stop ------------------------------------------------------------------------------------------------------
 

@@ -71,6 +71,11 @@ class InstancePartitions:
         return InstancePartitions(servers)
 
 
+def instance_partitions_from_record(record: ZNRecord) -> InstancePartitions:
+    """Of the record of a table with type. Raises DecodeError."""
+    return InstancePartitions.from_map(record.list_fields, record.id)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredInstancePartitions:
     """With the version to replace them by."""

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pinotpy.clock import Clock, SystemClock
+from pinotpy.cluster.instance_partitions import InstancePartitions, instance_partitions_from_record
 from pinotpy.cluster.lineage_reader import LineageReader
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.property_store import schema_from_record, table_config_from_record
@@ -42,7 +43,8 @@ class ClusterView:
     `is`.
 
     `version` grows by one with each view. `segments` holds the records of every table's segments, `lineages` what
-    replaces what among them, if the spectator was asked for them. Keys are names with type for tables, schema names for
+    replaces what among them, `instance_partitions` the replica groups that are stored, if the spectator was asked for
+    them. Keys are names with type for tables, schema names for
     schemas, instance ids for instances.
     """
 
@@ -55,6 +57,7 @@ class ClusterView:
     schemas: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     segments: Mapping[str, Mapping[str, SegmentZkMetadata]] = field(default_factory=dict)
     lineages: Mapping[str, SegmentLineage] = field(default_factory=dict)
+    instance_partitions: Mapping[str, InstancePartitions] = field(default_factory=dict)
 
 
 _PARTS = (
@@ -66,6 +69,7 @@ _PARTS = (
     "schemas",
     "segments",
     "lineages",
+    "instance_partitions",
 )
 
 
@@ -73,7 +77,8 @@ class Spectator:
     """Keeps the newest view. `start` reads the first one (blocking) and follows on a thread; or call `step` yourself.
 
     Args:
-        with_segments: also keep all segments' records (brokers: when they were pushed; a second per 10 k at start).
+        with_segments: also keep all segments' records (brokers: when they were pushed; a second per 10 k at start), and
+            what else only brokers ask for.
         on_change: called on the spectator's thread with each new view; must be quick.
     """
 
@@ -185,6 +190,11 @@ class Spectator:
             "schemas": self._read_folder(paths.schemas, schema_from_record, typed),
             "segments": self._read_segments(typed) if self._with_segments else {},
             "lineages": {},
+            "instance_partitions": (
+                self._read_folder(paths.all_instance_partitions, instance_partitions_from_record, typed)
+                if self._with_segments
+                else {}
+            ),
         }
         self._typed = typed
         return parts

@@ -65,6 +65,11 @@ class InstanceSelector(StrEnum):
     STRICT_REPLICA_GROUP = "strictReplicaGroup"
     MULTI_STAGE_REPLICA_GROUP = "multiStageReplicaGroup"
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether segments that lie on the same servers are all answered by one of them, or not at all."""
+        return self in (InstanceSelector.STRICT_REPLICA_GROUP, InstanceSelector.MULTI_STAGE_REPLICA_GROUP)
+
 
 class SegmentPruner(StrEnum):
     """What a broker may leave out segments by."""
@@ -89,7 +94,12 @@ class RoutingConfig(Document):
         "that it has no matching row.",
     )
     instance_selector_type: Annotated[InstanceSelector, named(InstanceSelector)] | None = Field(
-        None, description="Not yet: brokers balance over all replicas."
+        None,
+        description="How brokers choose among the replicas of segments. balanced (the default): each segment by "
+        "itself, so that a query spreads over all servers. replicaGroup: from as few replica groups as have all "
+        "segments of the query, by the instance partitions of the table. strictReplicaGroup: also, all segments that "
+        "lie on the same servers come from one of them; where none has all, they are unavailable. "
+        "multiStageReplicaGroup: as strictReplicaGroup.",
     )
     use_fixed_replica: Truth | None = Field(
         None, description="Not yet: always the same replica for a table and broker."

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import BeforeValidator, model_validator
 
+from pinotpy.config.adaptive_selection import AdaptiveSelectionSettings
 from pinotpy.config.document import Number, WholeNumber
 from pinotpy.config.query_log import QueryLogSettings
 from pinotpy.config.settings_loading import Flag, Names, Settings, Size, Texts, load_settings, setting, settings_below
@@ -322,7 +323,7 @@ class ControllerSettings(ProcessSettings):
     )
 
 
-class BrokerSettings(ProcessSettings, QueryLogSettings):
+class BrokerSettings(ProcessSettings, QueryLogSettings, AdaptiveSelectionSettings):
     """Settings of a broker."""
 
     role: ClassVar[str] = "broker"

@@ -48,6 +48,13 @@ BROKER_METRICS: tuple[Metric, ...] = (
     Metric("noServingHostForSegment", _COUNTER, "segments", "segments without a living replica", _TABLE),
     Metric("queryLogDropped", _COUNTER, "queries", "queries that the file of the query log lacks"),
     Metric("unhealthyServers", _GAUGE, "servers", "servers that refused a connection a moment ago and are asked last"),
+    Metric(
+        "adaptiveServerNumInFlightRequests", _GAUGE, "requests", "requests that a server has not answered", ("server",)
+    ),
+    Metric("adaptiveServerLatencyEma", _GAUGE, "ms", "moving average of the times of a server's answers", ("server",)),
+    Metric(
+        "adaptiveServerHybridScore", _GAUGE, "score", "score of a server by queue and latency, low is good", ("server",)
+    ),
     Metric("routedTables", _GAUGE, "tables", "tables that this broker serves"),
 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -116,6 +116,7 @@ class Metrics:
         self._families: dict[str, Counter | Gauge | Histogram] = {}
         self._children: dict[tuple[str, tuple[str, ...]], _Child] = {}
         self._kept: dict[int, Tally | Timings] = {}  # by identity of their child
+        self._watched_each: list[tuple[Gauge, Callable[[], Mapping[str, float]]]] = []
         self._tables: set[str] = set()
         # Grows when tables are forgotten: who keeps tallies of tables asks for them anew then.
         self.generation = 0
@@ -160,6 +161,12 @@ class Metrics:
         assert isinstance(family, Gauge) and not self._declarations[name].labels, f"'{name}' is no gauge without labels"
         family.set_function(read)
 
+    def watch_each(self, name: str, read: Callable[[], Mapping[str, float]]) -> None:
+        """Let a gauge with one label be read when somebody looks at /metrics, on any thread: the values by label."""
+        family = self._families[name]
+        assert isinstance(family, Gauge) and len(self._declarations[name].labels) == 1, f"'{name}' has not one label"
+        self._watched_each.append((family, read))
+
     def forget_table(self, table: str) -> None:
         """Drop all series of a deleted table."""
         with self._lock:
@@ -176,6 +183,10 @@ class Metrics:
         with self._lock:
             for series in list(self._kept.values()):
                 series.show()
+            for family, read in self._watched_each:
+                family.clear()
+                for label, value in read().items():
+                    family.labels(label).set(value)
         return generate_latest(self._registry)
 
     def _declare(self, metric: Metric) -> None:

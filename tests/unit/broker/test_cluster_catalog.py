@@ -11,6 +11,7 @@ import pytest
 
 from pinotpy.broker.cluster_catalog import LOADING_GRACE_MS, ClusterCatalog, LineageUnreadableError, TableDisabledError
 from pinotpy.clock import ManualClock
+from pinotpy.cluster.instance_partitions import InstancePartitions
 from pinotpy.cluster.segment_lineage import LineageEntry, LineageState, SegmentLineage
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
@@ -131,6 +132,71 @@ def test_a_table_whose_lineage_cannot_be_read_is_not_answered() -> None:
     cluster = Cluster(replace(view(), lineages={TABLE: SegmentLineage(TABLE, unreadable="no JSON")}))
     with pytest.raises(LineageUnreadableError, match="rows could count twice: no JSON"):
         cluster.catalog.resolve("Games", Dialect.PQL)
+
+
+TWO_SERVERS = dict.fromkeys(("A", "B"), "ONLINE")
+
+
+def of_two_servers(reached: dict[str, dict[str, str]], routing: object, **parts: Any) -> ClusterView:
+    """Segments that should be on both servers."""
+    plain = view(wanted=tuple(reached), loaded=tuple(reached))
+    return replace(
+        plain,
+        external_views={TABLE: ExternalView(TABLE, reached)},
+        ideal_states={TABLE: IdealState(TABLE, dict.fromkeys(reached, TWO_SERVERS), {"HELIX_ENABLED": "true"})},
+        live_instances={name: LiveInstance(name, name) for name in "AB"},
+        table_configs={TABLE: {"routing": routing}},
+        **parts,
+    )
+
+
+def servers_of_requests(cluster: Cluster) -> set[str]:
+    """How many requests went where, as `A`, `B` or `AB`."""
+    routing = cluster.catalog.routing(TABLE)
+    return {"".join(sorted(routing.select(number).assignment)) for number in range(20)}
+
+
+def test_a_table_is_routed_as_its_config_asks_for() -> None:
+    both = dict.fromkeys(("s0", "s1", "s2"), TWO_SERVERS)
+    cluster = Cluster(of_two_servers(both, {}))
+    for routing, expected in (
+        ({}, {"AB"}),
+        ({"instanceSelectorType": "balanced"}, {"AB"}),
+        ({"instanceSelectorType": "replicaGroup"}, {"A", "B"}),
+        ({"instanceSelectorType": "strictReplicaGroup"}, {"A", "B"}),
+        ({"instanceSelectorType": "multiStageReplicaGroup"}, {"A", "B"}),
+        ({"instanceSelectorType": "unheard of"}, {"AB"}),
+        ("no object", {"AB"}),
+    ):
+        cluster.view = of_two_servers(both, routing)
+        assert servers_of_requests(cluster) == expected, routing
+
+
+def test_groups_are_those_that_are_stored_when_a_query_comes() -> None:
+    """Of segments on A and C and on B and D the same index would be A and B, which are of two groups."""
+    ideal = {"s0": dict.fromkeys("AC", "ONLINE"), "s1": dict.fromkeys("BD", "ONLINE")}
+    plain = replace(
+        of_two_servers(ideal, {"instanceSelectorType": "replicaGroup"}),
+        ideal_states={TABLE: IdealState(TABLE, ideal, {"HELIX_ENABLED": "true"})},
+        live_instances={name: LiveInstance(name, name) for name in "ABCD"},
+    )
+    cluster = Cluster(plain)
+    assert servers_of_requests(cluster) == {"AB", "CD"}
+    cluster.view = replace(plain, instance_partitions={TABLE: InstancePartitions(((("A", "D"), ("C", "B")),))})
+    assert servers_of_requests(cluster) == {"AD", "BC"}
+
+
+def test_strict_groups_see_a_new_segment_when_a_server_has_all_and_miss_it_after_its_time() -> None:
+    reached = {"s0": TWO_SERVERS, "s1": {"A": "ONLINE"}, "s2": {"B": "ONLINE"}}
+    cluster = Cluster(of_two_servers(reached, {"instanceSelectorType": "strictReplicaGroup"}))
+    old = SegmentZkMetadata("s0", TABLE, 1, 1, START_MS - LOADING_GRACE_MS)
+    records = {name: cluster.view.segments[TABLE][name] for name in ("s1", "s2")}
+    cluster.view = replace(cluster.view, segments={TABLE: {"s0": old} | records})
+    routing = cluster.catalog.routing(TABLE)
+    assert routing.replicas == {"s0": ("A",), "s1": ("A",)} and cluster.catalog.routing(TABLE) is routing
+    cluster.clock.advance(LOADING_GRACE_MS)
+    assert cluster.catalog.routing(TABLE).replicas == {"s0": (), "s1": (), "s2": ()}
+    assert cluster.catalog.routing(TABLE).select(0).unavailable == ("s0", "s1", "s2")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from manual_dispatcher import ManualDispatcher
 from pinotpy.clock import ManualClock
 from pinotpy.cluster.buckets import plan_write, read_record
 from pinotpy.cluster.cluster_setup import create_cluster
+from pinotpy.cluster.instance_partitions import InstancePartitions, InstancePartitionsRecords
 from pinotpy.cluster.leader import LeaderElection, leader_instance
 from pinotpy.cluster.memory import Fault, MemoryStore, MemoryTree
 from pinotpy.cluster.paths import ClusterPaths
@@ -157,6 +158,28 @@ def test_a_view_changes_as_a_whole_and_keeps_what_did_not(tree: MemoryTree) -> N
     assert second.external_views["u_OFFLINE"].partitions and second.live_instances["Server_a_1"].session_id == "1"
     with pytest.raises(TypeError):
         second.external_views["x"] = second.external_views["t_OFFLINE"]  # type: ignore[index]
+
+
+def test_a_view_has_the_replica_groups_that_are_stored(tree: MemoryTree) -> None:
+    admin, store = open_store(tree), open_store(tree)
+    records, dealt = InstancePartitionsRecords(admin, PATHS), InstancePartitions(((("A",), ("B",)),))
+    spectator = Spectator(store, PATHS, with_segments=True)
+    spectator.step()
+    assert not spectator.view.instance_partitions
+    records.write("t_OFFLINE", dealt, None)
+    admin.create(PATHS.instance_partitions("torn_OFFLINE"), ZNRecord("torn_OFFLINE", {}, {}, {"0_1": ["A"]}).to_bytes())
+    store._dispatcher.deliver()  # type: ignore[attr-defined]
+    spectator.step(False)
+    assert dict(spectator.view.instance_partitions) == {"t_OFFLINE": dealt}, "one that cannot be read hides no others"
+    again = InstancePartitions(((("A",), ("C",)),))
+    records.write("t_OFFLINE", again, 0)
+    store._dispatcher.deliver()  # type: ignore[attr-defined]
+    spectator.step(False)
+    assert spectator.view.instance_partitions["t_OFFLINE"] == again
+    records.forget("t_OFFLINE")
+    store._dispatcher.deliver()  # type: ignore[attr-defined]
+    spectator.step(False)
+    assert not spectator.view.instance_partitions
 
 
 def test_without_hints_the_full_pass_still_finds_a_change(tree: MemoryTree) -> None:

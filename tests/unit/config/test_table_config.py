@@ -428,7 +428,11 @@ def test_keys_that_wait_for_what_they_ask_are_told_where_they_ask_for_more_than_
     read = TableConfig.from_json(
         config(
             {"aggregateMetrics": False},
-            routing={"instanceSelectorType": "replicaGroup", "segmentPrunerTypes": ["partition"]},
+            routing={
+                "instanceSelectorType": "replicaGroup",
+                "useFixedReplica": True,
+                "segmentPrunerTypes": ["partition"],
+            },
             query={"timeoutMs": 500, "useApproximateFunction": True},
             tierConfigs=[tier],
             isDimTable=False,
@@ -437,7 +441,7 @@ def test_keys_that_wait_for_what_they_ask_are_told_where_they_ask_for_more_than_
         )
     )
     assert read.without_effect == {
-        "/routing/instanceSelectorType": "replicaGroup",
+        "/routing/useFixedReplica": True,
         "/query/useApproximateFunction": True,
         "/quota/maxQueriesPerSecond": "300",
         "/fieldConfigList/0/tierOverwrites/cold/encodingType": "RAW",

@@ -116,11 +116,11 @@ def test_keys_that_have_no_effect_yet_are_told_to_who_gives_them(start: Callable
     harness.add_parts()
     document = harness.http.get("/tables/parts").json()["OFFLINE"]
     document |= {
-        "routing": {"instanceSelectorType": "replicaGroup"},
+        "routing": {"instanceSelectorType": "replicaGroup", "useFixedReplica": True},
         "quota": {"maxQueriesPerSecond": "5"},
         "query": {"timeoutMs": 900},
     }
-    told = {"/routing/instanceSelectorType": "replicaGroup", "/quota/maxQueriesPerSecond": "5"}
+    told = {"/routing/useFixedReplica": True, "/quota/maxQueriesPerSecond": "5"}
     changed = harness.http.put("/tables/parts", json=document).json()
     assert changed["propertiesWithoutEffect"] == told and changed["unrecognizedProperties"] == {}
     assert harness.http.post("/tables/validate", json=document).json()["propertiesWithoutEffect"] == told

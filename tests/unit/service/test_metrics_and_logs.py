@@ -109,6 +109,17 @@ def test_tallies_of_a_deleted_table_begin_anew() -> None:
         assert b'"t"' not in metrics.render()
 
 
+def test_a_watched_gauge_with_a_label_shows_what_there_is_at_the_look() -> None:
+    metrics, values = Metrics("broker", BROKER_METRICS), {"A": 1.5, "B": 2.0}
+    metrics.watch_each("adaptiveServerLatencyEma", lambda: values)
+    name = "pinot_broker_adaptiveServerLatencyEma"
+    for expected in ({"A": 1.5, "B": 2.0}, {"B": 7.0}, {}):
+        values.clear()
+        values.update(expected)
+        found = samples(metrics)
+        assert {labels[0][1]: value for (each, labels), value in found.items() if each == name} == expected
+
+
 def test_a_watched_gauge_is_read_when_shown() -> None:
     value = [1.0]
     metrics = Metrics("controller", METRICS_BY_ROLE["controller"])

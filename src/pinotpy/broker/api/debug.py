@@ -13,7 +13,7 @@ from pinotpy.broker.routed_query import route_query
 from pinotpy.errors import NotFoundError
 from pinotpy.names import TableType, split_table_name, table_name_with_type
 from pinotpy.pql.ast import Dialect
-from pinotpy.service.routes import IN_HANDLER, Action, FastRequest, Routes, table
+from pinotpy.service.routes import CLUSTER, IN_HANDLER, Action, FastRequest, Routes, table
 
 
 def routes(broker: Broker, catalog: ClusterCatalog) -> Routes:
@@ -61,6 +61,17 @@ def routes(broker: Broker, catalog: ClusterCatalog) -> Routes:
             selection = catalog.routing(name).select(0)
             shown[name] = {server: list(segments) for server, segments in sorted(selection.assignment.items())}
         return shown
+
+    @declared.get(
+        "/debug/serverRoutingStats",
+        Action.READ,
+        CLUSTER,
+        summary="What this broker has measured of its servers, and by which rule it prefers some",
+    )
+    def server_statistics() -> dict[str, Any]:
+        rules = broker.servers.rules
+        servers = broker.servers.shown(broker.clock.monotonic_ns())
+        return {"type": rules.kind.value, "statsCollection": rules.measures, "servers": servers}
 
     @declared.get(
         "/debug/timeBoundary/{tableName}", Action.READ, table("tableName"), summary="Time boundary of a hybrid table"

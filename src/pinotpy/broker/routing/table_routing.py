@@ -7,9 +7,10 @@ should be served and has no living replica is *unavailable*, never left out sile
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import Protocol
 
 from pinotpy.cluster.llc_names import parse_llc_name
 
@@ -17,6 +18,9 @@ Assignment = dict[str, tuple[str, ...]]  # server instance → segments that it 
 
 # Rotation, servers that are excluded, servers that lag.
 ChoiceKey = tuple[int, frozenset[str], frozenset[str]]
+
+# The place of each of some servers in the order of preference.
+Rank = Callable[[Collection[str]], Mapping[str, int]]
 
 CACHED_ASSIGNMENTS_MAX = 64
 _NOBODY: frozenset[str] = frozenset()
@@ -30,6 +34,30 @@ class Selection:
     unavailable: tuple[str, ...]
 
 
+class ReplicaSelector(Protocol):
+    """How the replicas of one query are chosen together, where a table's config asks for it (`replica_groups.py`)."""
+
+    def turn(self, request_number: int) -> int:
+        """Of a request. Choices depend on it alone, not on the number."""
+        ...
+
+    def choose(
+        self,
+        replicas: Mapping[str, tuple[str, ...]],
+        turn: int,
+        excluded: frozenset[str],
+        chains: Collection[Sequence[str]] = (),
+        lagging: frozenset[str] = _NOBODY,
+        ranks: Mapping[str, int] | None = None,
+    ) -> Selection:
+        """See TableRouting.select and TableRouting.prefer."""
+        ...
+
+    def bound(self, segments: Collection[str], answered: Collection[str]) -> frozenset[str]:
+        """Of `segments`, those that nobody may answer but the server that has answered for `answered`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TableRouting:
     """Segments of one table half and their living replicas.
@@ -37,11 +65,13 @@ class TableRouting:
     replicas: segment → instances that have it ONLINE or CONSUMING and live, sorted. Empty = unavailable.
     chains: of every partition of a stream the segments that are not done everywhere, in their order. One server answers
         for a whole chain, since only it knows where its segments meet; they come last among those it is asked for.
+    selector: None: balanced, each segment by itself.
     """
 
     table: str
     replicas: Mapping[str, tuple[str, ...]]
     chains: tuple[tuple[str, ...], ...] = ()
+    selector: ReplicaSelector | None = None
     # Of every member of a chain the next one; None of the last one.
     _following: Mapping[str, str | None] = field(init=False, compare=False, repr=False)
     _most: int = field(init=False, compare=False, repr=False)
@@ -55,18 +85,19 @@ class TableRouting:
     def select(
         self, request_number: int, excluded: frozenset[str] = _NOBODY, lagging: frozenset[str] = _NOBODY
     ) -> Selection:
-        """The balanced choice: segment i of a request asks replica (request_number + i), so that load spreads within a
-        query and between queries. Servers in `excluded` (known to refuse connections) are asked only if nobody else
-        can, and those in `lagging` (they still read what others have) for no chain that somebody else has.
+        """The choice of the table's selector; the balanced one: segment i of a request asks replica (request_number +
+        i), so that load spreads within a query and between queries. Servers in `excluded` (known to refuse connections)
+        are asked only if nobody else can, and those in `lagging` (they still read what others have) for no chain that
+        somebody else has.
 
         The choices of a snapshot repeat after a few requests, so they are computed once and kept.
         """
         if not self.chains:
             lagging = _NOBODY
-        key = (request_number % self._most, excluded, lagging)
+        key = (self._turn(request_number), excluded, lagging)
         selection = self._cache.get(key)
         if selection is None:
-            selection = choose(self.replicas, request_number % self._most, excluded, self.chains, lagging)
+            selection = self._choose(self.replicas, key[0], excluded, self.chains, lagging)
             if len(self._cache) >= CACHED_ASSIGNMENTS_MAX:
                 self._cache.clear()
             self._cache[key] = selection
@@ -84,33 +115,71 @@ class TableRouting:
         segments are kept.
         """
         lagging = lagging if self.chains else _NOBODY
-        key = (request_number % self._most, excluded, lagging)
+        key = (self._turn(request_number), excluded, lagging)
         selection = known.get(key)
         if selection is None:
             chained = [name for chain in self.chains for name in chain]
             replicas = {name: self.replicas[name] for name in (*segments, *chained)}
-            selection = choose(replicas, key[0], excluded, self.chains, lagging)
+            selection = self._choose(replicas, key[0], excluded, self.chains, lagging)
             if len(known) >= CACHED_ASSIGNMENTS_MAX:
                 known.clear()
             known[key] = selection
         return selection
 
+    def prefer(
+        self,
+        selection: Selection,
+        rank: Rank,
+        request_number: int,
+        excluded: frozenset[str] = _NOBODY,
+        lagging: frozenset[str] = _NOBODY,
+    ) -> Selection:
+        """The segments of a selection, each of that server among those it may be asked of which `rank` prefers; by
+        replica groups, of those groups whose last server in the order comes first.
+        """
+        asked = {name for names in selection.assignment.values() for name in names}.union(selection.unavailable)
+        # In the same order for every query: servers know a list of segments that they had before.
+        names = self.replicas if len(asked) == len(self.replicas) else sorted(asked)
+        replicas = {name: self.replicas[name] for name in names}
+        ranks = rank({server for servers in replicas.values() for server in servers})
+        return self._choose(replicas, self._turn(request_number), excluded, self.chains, lagging, ranks)
+
     def is_in_chain(self, segment: str) -> bool:
         """Whether the segment is a member of a chain."""
         return segment in self._following
 
-    def reselect(self, segments: tuple[str, ...], tried: Mapping[str, frozenset[str]]) -> Selection:
-        """Other replicas for `segments` whose servers failed; `tried` has the servers each segment has been asked
-        of.
+    def reselect(
+        self, segments: tuple[str, ...], tried: Mapping[str, frozenset[str]], answered: Collection[str] = ()
+    ) -> Selection:
+        """Other replicas for `segments` whose servers failed; `tried` has the servers each segment has been asked of.
+        answered: what a server that lacks `segments` has answered for, and is not asked again.
         """
+        bound = self.selector.bound(segments, answered) if self.selector is not None and answered else _NOBODY
         remaining = {
-            name: tuple(s for s in self.replicas.get(name, ()) if s not in tried.get(name, frozenset()))
+            name: tuple(
+                s for s in self.replicas.get(name, ()) if s not in tried.get(name, _NOBODY) and name not in bound
+            )
             for name in segments
         }
         if not self.chains:
-            return choose(remaining, 0, frozenset())
+            return self._choose(remaining, 0, _NOBODY, (), _NOBODY)
         asked = ([name for name in chain if name in remaining] for chain in self.chains)
-        return choose(remaining, 0, frozenset(), [chain for chain in asked if chain])
+        return self._choose(remaining, 0, _NOBODY, [chain for chain in asked if chain], _NOBODY)
+
+    def _turn(self, request_number: int) -> int:
+        return request_number % self._most if self.selector is None else self.selector.turn(request_number)
+
+    def _choose(
+        self,
+        replicas: Mapping[str, tuple[str, ...]],
+        turn: int,
+        excluded: frozenset[str],
+        chains: Collection[Sequence[str]],
+        lagging: frozenset[str],
+        ranks: Mapping[str, int] | None = None,
+    ) -> Selection:
+        selects = choose if self.selector is None else self.selector.choose
+        return selects(replicas, turn, excluded, chains, lagging, ranks)
 
     def num_consuming(self, segments: Sequence[str]) -> int:
         """How many of the segments that one server is asked for are members of chains; they are the last ones."""
@@ -130,18 +199,15 @@ def choose(
     excluded: frozenset[str],
     chains: Collection[Sequence[str]] = (),
     lagging: frozenset[str] = _NOBODY,
+    ranks: Mapping[str, int] | None = None,
 ) -> Selection:
-    """Pick one server per segment, and one per chain; see TableRouting.select."""
+    """Pick one server per segment, and one per chain; see TableRouting.select, and of `ranks` TableRouting.prefer."""
     chosen: dict[str, list[str]] = {}
     unavailable = []
-    in_chains: list[tuple[str, Sequence[str]]] = []
-    for number, chain in enumerate(chains):
-        owners, members = _whole_chain(replicas, chain, excluded)
-        if members and lagging:
-            # If all lag, always the same one, so that rows do not come and go.
-            owners = [server for server in owners if server not in lagging] or owners[:1]
-        if members:
-            in_chains.append((owners[(rotation + number) % len(owners)], members))
+    in_chains = [
+        (picked(owners, rotation + number, ranks), members)
+        for number, (owners, members) in enumerate(owned_chains(replicas, chains, excluded, lagging))
+    ]
     skipped = frozenset(name for _, members in in_chains for name in members)
     for number, (segment, servers) in enumerate(replicas.items()):
         if segment in skipped:
@@ -150,10 +216,33 @@ def choose(
         if not candidates:
             unavailable.append(segment)
             continue
-        chosen.setdefault(candidates[(rotation + number) % len(candidates)], []).append(segment)
+        chosen.setdefault(picked(candidates, rotation + number, ranks), []).append(segment)
     for server, members in in_chains:
         chosen.setdefault(server, []).extend(members)
     return Selection({server: tuple(segments) for server, segments in chosen.items()}, tuple(unavailable))
+
+
+def picked(servers: Sequence[str], turn: int, ranks: Mapping[str, int] | None) -> str:
+    """One of some servers: the one with the least rank, or without ranks the one whose turn it is."""
+    return servers[turn % len(servers)] if ranks is None else min(servers, key=ranks.__getitem__)
+
+
+def owned_chains(
+    replicas: Mapping[str, tuple[str, ...]],
+    chains: Collection[Sequence[str]],
+    excluded: frozenset[str],
+    lagging: frozenset[str] = _NOBODY,
+) -> list[tuple[list[str], Sequence[str]]]:
+    """Of each chain that somebody has, the servers that may be asked, and for which of its members."""
+    owned = []
+    for chain in chains:
+        owners, members = _whole_chain(replicas, chain, excluded)
+        if members and lagging:
+            # If all lag, always the same one, so that rows do not come and go.
+            owners = [server for server in owners if server not in lagging] or owners[:1]
+        if members:
+            owned.append((owners, members))
+    return owned
 
 
 def _whole_chain(
