@@ -17,9 +17,12 @@ from built_segments import config_of
 from in_process import InProcessCluster
 
 from pinotpy.broker.cluster_catalog import ClusterCatalog
-from pinotpy.broker.metrics import BrokerMetrics
+from pinotpy.broker.explained_pruning import finding_of
+from pinotpy.broker.metrics import BrokerMetrics, UnusedRecords
 from pinotpy.broker.parts import EVERY_TABLE, Broker, BrokerLimits, Question, TableRights
 from pinotpy.broker.routed_query import route_query
+from pinotpy.broker.routing.segment_pruner import PrunedTable
+from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.segment_choice import CompiledQuery, SegmentChoice, choose_segments
 from pinotpy.clock import SystemClock
 from pinotpy.cluster.column_ranges import ColumnRange, SegmentRanges
@@ -56,6 +59,8 @@ def broker_of(
     tables: Mapping[str, Segments],
     states: Mapping[str, Mapping[str, str]] | None = None,
     contents: Mapping[str, str] | None = None,
+    schema: Mapping[str, Any] = SCHEMA,
+    time_column: str = "day",
 ) -> Broker:
     """A broker that sees these tables. Segments should be ONLINE on one server after the other, and are, but for those
     in `states`.
@@ -65,14 +70,14 @@ def broker_of(
     for table, records in tables.items():
         wanted[table] = {name: {SERVERS[number % 2]: "ONLINE"} for number, name in enumerate(records)}
         reached[table] = wanted[table] | {name: dict(each) for name, each in (states or {}).items() if name in records}
-    config = {"segmentsConfig": {"timeColumnName": "day"}}
+    config = {"segmentsConfig": {"timeColumnName": time_column}}
     view = ClusterView(
         external_views={table: ExternalView(table, shown, {}, contents or {}) for table, shown in reached.items()},
         ideal_states={table: IdealState(table, shown) for table, shown in wanted.items()},
         live_instances={server: LiveInstance(server, "1") for server in SERVERS},
         instance_configs={server: InstanceConfig(server, "x", 1) for server in SERVERS},
         table_configs=dict.fromkeys(tables, config),
-        schemas={"t": SCHEMA},
+        schemas={"t": dict(schema)},
         segments={table: dict(records) for table, records in tables.items()},
     )
 
@@ -80,8 +85,9 @@ def broker_of(
         raise AssertionError("nobody is asked")
 
     clock = SystemClock()
-    catalog = ClusterCatalog(lambda: view, clock)
-    return Broker("b", catalog, send, BrokerLimits(), clock, BrokerMetrics(Metrics("broker", BROKER_METRICS)))
+    metrics = Metrics("broker", BROKER_METRICS)
+    catalog = ClusterCatalog(lambda: view, clock, tell_unused=UnusedRecords(metrics).tell)
+    return Broker("b", catalog, send, BrokerLimits(), clock, BrokerMetrics(metrics))
 
 
 def routed(broker: Broker, condition: str, options: str = "") -> dict[str, list[str]]:
@@ -123,6 +129,75 @@ def test_what_an_older_release_refreshed_is_not_pruned() -> None:
     assert routed(broker_of({"t_OFFLINE": {**DAYS, "s1": refreshed}}), "day = 3") == {"t_OFFLINE": ["s1", "s3"]}
 
 
+def explained(broker: Broker, condition: str) -> dict[str, Any]:
+    """What EXPLAIN would say of the table's one half."""
+    (half,) = chosen(broker, condition, "EXPLAIN PLAN FOR ").explained
+    return finding_of(half, Dialect.SQL)
+
+
+def not_used(broker: Broker) -> dict[str, float]:
+    """By reason, what the metric shows of the table."""
+    lines = broker.metrics._metrics.render().decode().splitlines()
+    shown = [line for line in lines if line.startswith("pinot_broker_segmentRecordsNotUsed{")]
+    assert all('table="t_OFFLINE"' in line for line in shown)
+    return {line.partition('reason="')[2].partition('"')[0]: float(line.split()[-1]) for line in shown}
+
+
+def partitioned(record: SegmentZkMetadata, *columns: str, **changes: Any) -> SegmentZkMetadata:
+    entry = {"functionName": "Modulo", "numPartitions": 4, "partitions": [0, 1, 2, 3], **changes}
+    return replace(record, partition_metadata={"columnPartitionMap": dict.fromkeys(columns, entry)})
+
+
+# A record of which nothing, or not all, can be relied on; whether its range is; the reason that an operator finds.
+EDITED: list[tuple[SegmentZkMetadata, bool, str]] = [
+    (replace(DAYS["s1"], column_ranges=DAYS["s5"].column_ranges, crc=8), False, "content"),
+    (replace(DAYS["s1"], column_ranges=DAYS["s1"].column_ranges.replace('min":1', 'min":4')), False, "ranges"),
+    (replace(DAYS["s1"], total_docs=1 << 70), False, "docs"),
+    (partitioned(DAYS["s1"], "city", "day"), True, "partition columns"),
+    (partitioned(DAYS["s1"], "day", numPartitions=0), True, "partitions"),
+    (partitioned(DAYS["s1"], "day", numPartitions=2**31), True, "partitions"),
+    (partitioned(DAYS["s1"], "day", functionName="Murmur9"), True, "partitions"),
+    (partitioned(DAYS["s1"], "day", partitions=[2, 3]), True, "partitions"),
+    (partitioned(DAYS["s1"], "day", numPartitions=3, partitions=[0]), True, "partitions"),
+]
+
+
+@pytest.mark.parametrize(("edited", "has_range", "reason"), EDITED, ids=range(len(EDITED)))
+def test_a_record_that_lies_is_found_where_an_operator_looks(
+    edited: SegmentZkMetadata, has_range: bool, reason: str
+) -> None:
+    broker = broker_of({"t_OFFLINE": {**DAYS, "s1": edited}})
+    assert routed(broker, "day = 3") == {"t_OFFLINE": ["s3"] if has_range else ["s1", "s3"]}
+    assert routed(broker, "day = 1") == {"t_OFFLINE": ["s1"]}, "it has the rows"
+    assert explained(broker, "day = 3")["recordsNotUsed"] == {reason: 1} and not_used(broker) == {reason: 1.0}
+    assert 0 <= chosen(broker, "day = 3").num_docs_pruned <= 50
+
+
+def test_what_is_mended_counts_no_more() -> None:
+    pruned = PrunedTable("t_OFFLINE", UnusedRecords(metrics := Metrics("broker", BROKER_METRICS)).tell)
+    routing = TableRouting("t_OFFLINE", dict.fromkeys(DAYS, (SERVERS[0],)))
+    schema = Schema.from_json(SCHEMA)
+    for record, number in ((replace(DAYS["s1"], crc=8), "1.0"), (DAYS["s1"], "0.0")):
+        known = pruned.pruner(routing, {**DAYS, "s1": record}, {}, schema)
+        known.docs_of("s1")
+        lines = metrics.render().decode().splitlines()
+        assert f'pinot_broker_segmentRecordsNotUsed{{reason="content",table="t_OFFLINE"}} {number}' in lines
+
+
+def test_another_time_column_is_not_pruned_by_the_times_of_the_first() -> None:
+    """Ranges name their column and its type: whatever a schema and a config say now, they hold for that or for none."""
+    at = {"name": "at", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:DAYS"}
+    added = SCHEMA | {"dateTimeFieldSpecs": [*SCHEMA["dateTimeFieldSpecs"], at]}
+    broker = broker_of({"t_OFFLINE": DAYS}, schema=added, time_column="at")
+    assert routed(broker, "at = 3") == {"t_OFFLINE": list(DAYS)}
+    assert routed(broker, "day = 3") == {"t_OFFLINE": ["s3"]}
+    assert not not_used(broker)
+    day = SCHEMA["dateTimeFieldSpecs"][0] | {"dataType": "LONG", "format": "1:HOURS:EPOCH"}
+    changed = broker_of({"t_OFFLINE": DAYS}, schema=SCHEMA | {"dateTimeFieldSpecs": [day]})
+    assert routed(changed, "day = 3") == {"t_OFFLINE": list(DAYS)}
+    assert explained(changed, "day = 3")["recordsNotUsed"] == {"type": 5} and not_used(changed) == {"type": 5.0}
+
+
 def test_a_chain_is_asked_whole() -> None:
     names = [f"t__0__{number}__20200101T0000Z" for number in range(4)]
     records = {name: record(name, number, number) for number, name in enumerate(names)}
@@ -154,9 +229,9 @@ def test_a_segment_that_nobody_serves_is_missing_only_where_it_may_have_rows() -
     assert chosen(alone, "day = 3").halves[0].selection.unavailable == ("s1",), "nobody can say what types there are"
 
 
-def chosen(broker: Broker, condition: str) -> SegmentChoice:
+def chosen(broker: Broker, condition: str, prefix: str = "") -> SegmentChoice:
     async def run() -> SegmentChoice:
-        question = Question(f"SELECT COUNT(*) FROM t WHERE {condition}", Dialect.SQL)
+        question = Question(f"{prefix}SELECT COUNT(*) FROM t WHERE {condition}", Dialect.SQL)
         await route_query(broker, question, EVERY_TABLE)
         context = broker.plans.get(question).context  # type: ignore[union-attr]
         assert context is not None

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from pinotpy.arrays import Int64Array
-from pinotpy.broker.routing.segment_facts import FactsOfTable
+from pinotpy.broker.routing.segment_facts import DOCS_MAX, FactsOfTable
 from pinotpy.broker.routing.table_routing import ChoiceKey, Selection, TableRouting
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.schema import Schema
@@ -144,10 +144,21 @@ class ExplainedPruning:
     unused: dict[str, int]
 
 
-class PrunedTable:
-    """What is read of the records of a table half, from view to view: only what is new is read again."""
+# Called with a table and, by what keeps them from being used, how many of its records exclude nothing or less.
+TellUnused = Callable[[str, Mapping[str, int]], None]
 
-    def __init__(self, table: str) -> None:
+
+def tell_nobody(table: str, unused: Mapping[str, int]) -> None:
+    """Where nobody counts."""
+
+
+class PrunedTable:
+    """What is read of the records of a table half, from view to view: only what is new is read again. tell: called on
+    any thread.
+    """
+
+    def __init__(self, table: str, tell: TellUnused = tell_nobody) -> None:
+        self._table, self._tell = table, tell
         self._lock = threading.Lock()  # of what threads read at the same time
         self._facts = FactsOfTable(table)
         self._newest: FactsTable | None = None
@@ -193,12 +204,18 @@ class PrunedTable:
             facts: dict[str, SegmentFacts] = {name: read.get(name, NOTHING_KNOWN) for name in names}
             columns = {name for each in facts.values() for name in each.ranges}
             columns |= {each.partitions.column for each in facts.values() if each.partitions is not None}
-            docs = np.fromiter((records[name].total_docs if name in records else 0 for name in names), np.int64)
+            docs = np.fromiter((_docs(records.get(name)) for name in names), np.int64)
             table = self._newest = FactsTable(facts, self._newest)
             num_unproven = sum(name in records for name in names) - len(believed)
             unused = {**({NOT_PROVEN: num_unproven} if num_unproven else {}), **self._facts.num_faulty}
+            self._tell(self._table, unused)
             few_docs = docs.tolist() if len(docs) <= FEW_MAX else []
             return _Known(table, docs, int(docs.sum()), few_docs, frozenset(columns), unused)
+
+
+def _docs(record: SegmentZkMetadata | None) -> int:
+    """Of a record that may be edited by hand."""
+    return 0 if record is None else min(max(record.total_docs, 0), DOCS_MAX)
 
 
 def is_served(record: SegmentZkMetadata, content: str) -> bool:
