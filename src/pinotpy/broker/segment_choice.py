@@ -15,7 +15,7 @@ from pinotpy.broker.catalog import Half
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery
 from pinotpy.broker.routing.segment_pruner import ExplainedPruning, Kept, SegmentPruner
-from pinotpy.broker.routing.table_routing import Selection
+from pinotpy.broker.routing.table_routing import Selection, TableRouting
 from pinotpy.query.compile.rewrite.pin_time import pin_time
 from pinotpy.query.model.context import LiteralValue, QueryContext
 from pinotpy.query.model.context_codec import encode_context
@@ -101,7 +101,7 @@ async def choose_segments(
         selection = (
             half.routing.select(number, excluded, lagging)
             if kept is None
-            else half.routing.select_some(kept.names, kept.selections, number, excluded, lagging)
+            else kept.routing.select_some(kept.names, kept.selections, number, excluded, lagging)
         )
         chosen.append(HalfAsked(half, encoded, literals, selection, kept))
         if query.context.explain and is_pruned and half.pruner is not None:
@@ -114,13 +114,27 @@ async def choose_segments(
     if asked:
         return SegmentChoice(asked, num_pruned, num_docs, explained)
     for one in chosen:
-        living = next((name for name, servers in one.half.routing.replicas.items() if servers), None)
-        if living is not None and one.half.pruner is not None:
-            alone = replace(one, selection=one.half.routing.select_some([living], {}, number, excluded, lagging))
-            return SegmentChoice([alone], num_pruned - 1, num_docs - one.half.pruner.docs_of(living), explained)
+        half, routing = one.half, one.half.routing
+        living = _living(routing)
+        if living and half.pruner is not None and one.kept is not None:
+            members = living if routing.is_in_chain(living[0]) else ()
+            if routing.chains:
+                routing = replace(routing, chains=(members,) if members else (), _cache={})
+            selection = routing.select_some(() if members else living, {}, number, excluded, lagging)
+            docs = sum([half.pruner.docs_of(name) for name in living])
+            alone = HalfAsked(half, one.encoded, one.literals, selection, one.kept)
+            return SegmentChoice([alone], num_pruned - len(living), num_docs - docs, explained)
     # Nobody lives: that is told as it is without pruning.
     whole = [replace(one, selection=one.half.routing.select(number, excluded, lagging), kept=None) for one in chosen]
     return SegmentChoice(whole, explained=explained)
+
+
+def _living(routing: TableRouting) -> tuple[str, ...]:
+    """One segment that somebody serves, or the members of one chain; empty: nobody serves any."""
+    for name, servers in routing.replicas.items():
+        if servers and not routing.is_in_chain(name):
+            return (name,)
+    return next((chain for chain in routing.chains if any(routing.replicas[name] for name in chain)), ())
 
 
 async def _kept(broker: Broker, query: CompiledQuery, half: Half, key: tuple[bytes, bytes | None]) -> Kept | None:

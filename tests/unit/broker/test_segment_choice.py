@@ -26,6 +26,7 @@ from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.segment_choice import CompiledQuery, SegmentChoice, choose_segments
 from pinotpy.clock import SystemClock
 from pinotpy.cluster.column_ranges import ColumnRange, SegmentRanges
+from pinotpy.cluster.realtime_records import STATUS
 from pinotpy.cluster.segment_metadata import REPLACED, SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
 from pinotpy.cluster.time_boundary import DAY_MS
@@ -36,6 +37,7 @@ from pinotpy.errors import AccessDeniedError, InvalidQueryError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
+from pinotpy.segment.partition import partition_of
 from pinotpy.service.metric_catalogue import BROKER_METRICS
 from pinotpy.service.metrics import Metrics
 
@@ -206,6 +208,73 @@ def test_a_chain_is_asked_whole() -> None:
     broker = broker_of({"t_REALTIME": records}, states)
     assert routed(broker, "day = 100") == {"t_REALTIME": names[1:]}
     assert routed(broker, "day = 0") == {"t_REALTIME": names}
+
+
+def stream_of(
+    *, watched: bool = True, kept: str = "murmur {0} of 4 city", function: str = "Murmur"
+) -> tuple[Broker, dict[int, list[str]]]:
+    """Four partitions of a stream: each has a segment that is done, one that some servers have and others read yet, and
+    one that takes rows. The done ones have the day of their number. Servers say `kept` of those that take rows.
+    """
+    names = {part: [f"t__{part}__{number}__20200101T0000Z" for number in range(3)] for part in range(4)}
+    records, states, contents = {}, {}, {}
+    for part, (first, second, last) in names.items():
+        sealed = {"functionName": function, "numPartitions": 4, "partitions": [part]}
+        promise = {"columnPartitionMap": {"city": sealed}}
+        for name, day in ((first, 0), (second, 1)):
+            records[name] = record(name, day, day, partition_metadata=promise, extra={STATUS: "DONE"})
+        records[last] = SegmentZkMetadata(last, "", 0, 0, 1, partition_metadata=promise, extra={STATUS: "IN_PROGRESS"})
+        states[first] = {SERVERS[0]: "ONLINE"}
+        states[second] = {SERVERS[0]: "CONSUMING", SERVERS[1]: "ONLINE"}
+        states[last] = dict.fromkeys(SERVERS, "CONSUMING")
+        if watched:
+            contents[last] = kept.format(part)
+    return broker_of({"t_REALTIME": records}, states, contents), names
+
+
+def city_of(partition: int) -> str:
+    return next(city for city in "abcdefghij" if partition_of("Murmur", 4, city) == partition)
+
+
+def test_rows_that_come_are_asked_for_by_the_partition_of_their_stream() -> None:
+    broker, names = stream_of()
+    everything = sorted(name for chain in names.values() for name in chain)
+    for part, chain in names.items():
+        assert routed(broker, f"city = '{city_of(part)}'") == {"t_REALTIME": chain}
+        answer = chosen(broker, f"city = '{city_of(part)}'")
+        assert (answer.num_pruned, answer.num_docs_pruned) == (9, 60), "of files, the docs are known"
+    two = f"city IN ('{city_of(0)}', '{city_of(3)}')"
+    assert routed(broker, two) == {"t_REALTIME": names[0] + names[3]}
+    # The times of rows that come are not known: the chain is asked, and with it the file that lies before.
+    assert routed(broker, f"day = 1 AND city = '{city_of(2)}'") == {"t_REALTIME": names[2][1:]}
+    assert routed(broker, "day = 7") == {"t_REALTIME": sorted(name for chain in names.values() for name in chain[1:])}
+    assert routed(broker, f"city <> '{city_of(1)}'") == {"t_REALTIME": everything}
+    assert routed(broker, f"city = '{city_of(1)}'", " OPTION(skipBrokerPruning=true)") == {"t_REALTIME": everything}
+    # Of nothing at all one segment that lies in a file answers.
+    assert routed(broker, f"city = '{city_of(1)}' AND city = '{city_of(2)}'") == {"t_REALTIME": [names[0][0]]}
+    half = explained(broker, f"city = '{city_of(1)}'")
+    assert [(each["rule"], each["segments"]) for each in half["pruned"]] == [("partition", 9)]
+    assert sum(each["segments"] for each in explained(broker, "day = 7")["pruned"]) == 4, "chains are whole"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"watched": False},
+        {"kept": "murmur {0} of 8 city"},
+        {"kept": "murmur 9 of 4 city"},
+        {"kept": "hashcode {0} of 4 city"},
+        {"kept": "murmur {0} of 4 day"},
+        {"function": "HashCode"},
+        {"function": "Murmur9", "kept": "murmur9 {0} of 4 city"},
+    ],
+    ids=str,
+)
+def test_rows_that_come_are_asked_for_where_servers_do_not_keep_watch(said: dict[str, Any]) -> None:
+    """As of an older release, of another count, function or column than the record says, and of one not known here."""
+    broker, names = stream_of(**said)
+    chains = {name for chain in names.values() for name in chain[1:]}
+    assert chains <= set(routed(broker, f"city = '{city_of(1)}'")["t_REALTIME"])
 
 
 def test_a_half_without_rows_for_the_query_is_not_asked() -> None:

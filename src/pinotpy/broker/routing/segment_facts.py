@@ -17,6 +17,7 @@ from typing import Any, Final
 from pinotpy.cluster.column_ranges import BOUND_BYTES_MAX, read_ranges, stored_bound
 from pinotpy.cluster.realtime_records import STATUS, SegmentStatus
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.stream_promise import promise_of
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError
@@ -49,8 +50,8 @@ class ReadRecord:
 
 def read_record(record: SegmentZkMetadata, schema: Schema) -> ReadRecord:
     """What is known of the segment of a record. schema: of its table, now."""
-    if record.extra.get(STATUS, "") not in _FINISHED:
-        return ReadRecord(NOTHING_KNOWN)  # it takes rows, or its values are not looked at yet
+    if not is_finished(record):
+        return _of_rows_that_come(record, schema)
     reader = _Reader(record, schema)
     num_docs, ranges = reader.ranges()
     if reader.is_void:
@@ -60,6 +61,23 @@ def read_record(record: SegmentZkMetadata, schema: Schema) -> ReadRecord:
         ranges = reader.range_of_the_first_form()
     partitions = reader.partitions(num_docs, ranges)
     return ReadRecord(SegmentFacts(num_docs, ranges, partitions), tuple(reader.faults))
+
+
+def is_finished(record: SegmentZkMetadata) -> bool:
+    """Whether the record describes a file; else it takes rows, or these are not written to one yet."""
+    return record.extra.get(STATUS, "") in _FINISHED
+
+
+def _of_rows_that_come(record: SegmentZkMetadata, schema: Schema) -> ReadRecord:
+    """Where the servers say that the promise is kept, its one partition; of the values themselves nothing is known."""
+    promise = promise_of(record.partition_metadata)
+    if promise is None or promise.column not in schema.field_specs:
+        return ReadRecord(NOTHING_KNOWN)
+    try:
+        partitions = Partitions(promise.column, promise.function_name, promise.num_partitions, (promise.partition,))
+    except ValueError as error:
+        return ReadRecord(NOTHING_KNOWN, (("partitions", f"partitions of column '{promise.column[:80]}': {error}"),))
+    return ReadRecord(SegmentFacts(partitions=partitions))
 
 
 class _Reader:
