@@ -27,6 +27,7 @@ INLINE_COLUMNS_MAX = 500
 _NOBODY: frozenset[str] = frozenset()
 # What a prune of a large table counts as among the work of threads: it takes milliseconds.
 _PRUNE_BYTES = 0
+_NO_SEGMENTS = Selection({}, ())
 
 T = TypeVar("T")
 
@@ -91,6 +92,7 @@ async def choose_segments(
     skips = skips_broker_pruning(query.context.options)
     chosen: list[HalfAsked] = []
     explained: list[ExplainedPruning] = []
+    is_anything_pruned, num_pruned, num_docs = False, 0, 0
     for half in halves:
         if len(query.context.output) > INLINE_COLUMNS_MAX:
             encoded, literals = await asyncio.to_thread(query.encoded, half)
@@ -98,19 +100,22 @@ async def choose_segments(
             encoded, literals = query.encoded(half)
         is_pruned = not skips and (query.context.filter is not None or half.time_predicate is not None)
         kept = await _kept(broker, query, half, (encoded, literals)) if is_pruned else None
-        selection = (
-            half.routing.select(number, excluded, lagging)
-            if kept is None
-            else kept.routing.select_some(kept.names, kept.selections, number, excluded, lagging)
-        )
+        if kept is None:
+            selection = half.routing.select(number, excluded, lagging)
+        else:
+            is_anything_pruned = True
+            num_pruned, num_docs = num_pruned + kept.num_pruned, num_docs + kept.num_docs
+            selection = (
+                kept.routing.select_some(kept.names, kept.selections, number, excluded, lagging)
+                if kept.names or kept.routing.chains
+                else _NO_SEGMENTS
+            )
         chosen.append(HalfAsked(half, encoded, literals, selection, kept))
         if query.context.explain and is_pruned and half.pruner is not None:
             explained.append(await _explained(broker, query, half, half.pruner))
-    if all(one.kept is None for one in chosen):
+    if not is_anything_pruned:
         return SegmentChoice(chosen, explained=explained)
     asked = [one for one in chosen if one.selection.assignment or one.selection.unavailable]
-    num_pruned = sum(one.kept.num_pruned for one in chosen if one.kept is not None)
-    num_docs = sum(one.kept.num_docs for one in chosen if one.kept is not None)
     if asked:
         return SegmentChoice(asked, num_pruned, num_docs, explained)
     for one in chosen:

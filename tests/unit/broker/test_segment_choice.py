@@ -21,7 +21,7 @@ from pinotpy.broker.explained_pruning import finding_of
 from pinotpy.broker.metrics import BrokerMetrics, UnusedRecords
 from pinotpy.broker.parts import EVERY_TABLE, Broker, BrokerLimits, Question, TableRights
 from pinotpy.broker.routed_query import route_query
-from pinotpy.broker.routing.segment_pruner import PrunedTable
+from pinotpy.broker.routing.segment_pruner import WALKED_MAX, PrunedTable
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.segment_choice import CompiledQuery, SegmentChoice, choose_segments
 from pinotpy.clock import SystemClock
@@ -234,6 +234,28 @@ def stream_of(
 
 def city_of(partition: int) -> str:
     return next(city for city in "abcdefghij" if partition_of("Murmur", 4, city) == partition)
+
+
+def test_explain_counts_rules_where_indexes_find_what_is_kept() -> None:
+    """Above WALKED_MAX segments a query does not look at those that it leaves out; EXPLAIN does."""
+    records = {
+        f"s{number:04}": partitioned(
+            record(f"s{number:04}", number % 40, number % 40), "city", functionName="Murmur", partitions=[number % 4]
+        )
+        for number in range(WALKED_MAX + 88)
+    }
+    broker = broker_of({"t_OFFLINE": records | {"none": record("none", 1, 1, column_ranges="", total_docs=0)}})
+    condition = f"day = 7 AND city = '{city_of(3)}'"
+    asked = routed(broker, condition)["t_OFFLINE"]
+    assert asked == ["none", *(name for number, name in enumerate(records) if number % 40 == 7 and number % 4 == 3)]
+    half = explained(broker, condition)
+    by_rule = {each["rule"]: each["segments"] for each in half["pruned"]}
+    assert by_rule == {"min and max": 585} and half["segments"] == 601
+    assert sum(by_rule.values()) == chosen(broker, condition).num_pruned == len(records) + 1 - len(asked)
+    other = explained(broker, f"city = '{city_of(3)}'")
+    assert {each["rule"]: each["segments"] for each in other["pruned"]} == {"partition": 450}
+    assert [each["segments"] for each in half["conditions"]] == [585, 450]
+    assert all("1 of 601 records have no" in each["why"] for each in half["conditions"])
 
 
 def test_rows_that_come_are_asked_for_by_the_partition_of_their_stream() -> None:

@@ -27,9 +27,9 @@ from pinotpy.query.pruning.facts import (
     NOTHING_KNOWN,
     Partitions,
     SegmentFacts,
+    Stored,
     ValueRange,
 )
-from pinotpy.segment.partition import partition_of, partition_text
 
 LOG = logging.getLogger(__name__)
 
@@ -210,24 +210,14 @@ def _check_bounds(partitions: Partitions, bounds: ValueRange | None) -> None:
     the partitions are another content's, or of another function or count than the record says. Raises ValueError.
     """
     for bound in () if bounds is None else (bounds.low, bounds.high):
-        if bound is None or (isinstance(bound, bytes) and _may_be_cut(bound, bounds)):
-            continue
-        text = partition_text(bound, bounds.data_type)  # type: ignore[union-attr]  # there is a bound
-        if text is None:
-            return
-        function, count = partitions.function_name, partitions.num_partitions
-        partition = partition_of(function, count, text)
-        if partition not in partitions.ids:
-            listed = str(list(partitions.ids[:10]))[1:-1]
-            raise ValueError(
-                f"its bound '{text[:80]}' falls into partition {partition} by {function} of {count}, and the record "
-                f"lists {listed}"
-            )
+        if bounds is not None and bound is not None and not _may_be_cut(bound, bounds):
+            partitions.check_value(bound, bounds.data_type)
 
 
-def _may_be_cut(bound: bytes, bounds: ValueRange | None) -> bool:
+def _may_be_cut(bound: Stored, bounds: ValueRange) -> bool:
     """Whether a bound may be another value's beginning (column_ranges.upper_bound)."""
-    assert bounds is not None
+    if not isinstance(bound, bytes):
+        return False
     return len(bound) >= BOUND_BYTES_MAX or (not bounds.data_type.is_text and bound == bounds.high)
 
 
