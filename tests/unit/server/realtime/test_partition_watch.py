@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -23,9 +23,14 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.realtime.next_segment import _partition_metadata
 from pinotpy.segment.partition import partition_of
-from pinotpy.server.realtime.ingest_worker import PartitionSpec
+from pinotpy.server.realtime.blocking_work import Services
+from pinotpy.server.realtime.consuming_tables import ConsumingRecord, ConsumingTables
+from pinotpy.server.realtime.event_loop import EventLoop
+from pinotpy.server.realtime.ingest_worker import IngestWorker, PartitionSpec
+from pinotpy.server.realtime.local_worker import LocalWorker
 from pinotpy.server.realtime.partition_reader import PartitionReader
 from pinotpy.server.realtime.partition_watch import PartitionWatch
+from pinotpy.server.realtime.workers.process_worker import ProcessWorker
 from pinotpy.stream.file import FileStreamProducer, create_topic
 
 
@@ -162,3 +167,65 @@ def test_what_rows_keep_to_is_told_while_they_come() -> None:
     entry = states.entry("t", "s")
     assert entry is not None and PartitionState.from_fields(entry.to_fields()) == replace(entry)
     assert (step(DROPPED), step(CONSUMING)) == ("", "")
+
+
+class Scene:
+    """A server that reads one partition of a stream; it is the cluster's documents, too."""
+
+    def __init__(self, folder: Path, worker: IngestWorker) -> None:
+        self.spec = spec_of(folder, by("kind"))
+        create_topic(folder / "events", 4)
+        self.producer = FileStreamProducer(folder / "events", SystemClock())
+        self.told: list[tuple[str, str]] = []
+        self._loop = EventLoop("consuming", SystemClock())
+        self._loop.start()
+        nobody = cast(Any, self)
+        services = Services(
+            "Server_a_1", self._loop, SystemClock(), nobody, nobody, nobody, nobody,
+            keeps=lambda table, segment, promise: self.told.append((segment, promise)),
+        )  # fmt: skip
+        self.tables = ConsumingTables(services, worker, nobody)
+
+    def documents(self, table: str) -> tuple[Schema, TableConfig]:
+        return self.spec.schema, self.spec.config
+
+    def record(self, table: str, name: str) -> ConsumingRecord:
+        return ConsumingRecord(name, 1, 0, "0", "", 0, 100_000, 3_600_000, 0)
+
+    def assigned(self, table: str) -> list[str]:
+        return [self.spec.segment_name]
+
+    def provisional_name(self, table: str, partition: int, sequence: int) -> str:
+        return f"events__{partition}__{sequence}__unnamed"
+
+    def produce(self, *kinds: str) -> None:
+        payloads = [{"id": 1, "kind": kind, "ts": 1_700_000_000_000} for kind in kinds]
+        self.producer.append(1, [(None, json.dumps(each).encode()) for each in payloads])
+
+    def num_rows(self) -> int:
+        return self.tables.partitions("events_REALTIME")[1].log_view().watermark.num_rows
+
+    def close(self) -> None:
+        self.tables.close()
+        self._loop.stop(10)
+        self.producer.close()
+
+
+@pytest.mark.parametrize("make", [LocalWorker, lambda clock: ProcessWorker(clock, num_processes=1)])
+def test_a_server_tells_what_the_rows_of_its_segments_keep_to(
+    tmp_path: Path, make: Callable[[SystemClock], IngestWorker], eventually: Callable[..., float]
+) -> None:
+    scene = Scene(tmp_path, make(SystemClock()))
+    segment, patience = scene.spec.segment_name, {"timeout_s": 300.0}
+    try:
+        scene.tables.start("events_REALTIME", segment)
+        scene.produce(*KINDS[:3])
+        eventually(lambda: scene.num_rows() == 3, **patience)
+        eventually(lambda: scene.told == [(segment, "murmur 1 of 4 kind")], **patience)
+        assert scene.tables.describe("events_REALTIME")[0]["outsidePartition"] == ""
+        scene.produce(ELSEWHERE)
+        eventually(lambda: scene.num_rows() == 4, **patience)
+        eventually(lambda: scene.told[1:] == [(segment, "")], **patience)
+        assert ELSEWHERE in scene.tables.describe("events_REALTIME")[0]["outsidePartition"]
+    finally:
+        scene.close()
