@@ -24,6 +24,7 @@ from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext, QueryOptions
 from pinotpy.query.pruning.facts_table import FactsTable
+from pinotpy.query.pruning.few import FewFacts
 from pinotpy.query.pruning.kept import kept_rows
 from pinotpy.query.pruning.prune import prune
 from pinotpy.query.runtime.control import QueryControl
@@ -65,6 +66,7 @@ class World:
 
     segments: list[ImmutableSegment]
     table: FactsTable
+    few: FewFacts
 
 
 def value(rng: random.Random, name: str, base: int) -> Any:
@@ -133,9 +135,9 @@ def world(seed: int) -> World:
         stored = ZNRecord.from_bytes(record.to_record().to_bytes(), "/s")
         segments.append(segment)
         records[segment.name] = SegmentZkMetadata.from_record(stored, "t_OFFLINE")
-    table = FactsTable(facts.read(records, SCHEMA))
+    known = facts.read(records, SCHEMA)
     assert not facts.num_faulty
-    return World(segments, table)
+    return World(segments, FactsTable(known), FewFacts(tuple(known.values())))
 
 
 def storable(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -230,6 +232,7 @@ def check(seed: int, num_filters: int) -> tuple[int, int]:
         kept = prune(context, some.table).kept.tolist()
         rows = kept_rows(context, some.table).tolist()
         assert rows == [row for row, is_kept in enumerate(kept) if is_kept], f"seed {seed}: {text} pql={pql}"
+        assert some.few.kept_rows(context) in (None, rows), f"seed {seed}: {text} pql={pql}"
         excluded = [segment for segment, is_kept in zip(some.segments, kept, strict=True) if not is_kept]
         num_pairs, num_excluded = num_pairs + len(kept), num_excluded + len(excluded)
         if num_rows(context, excluded):

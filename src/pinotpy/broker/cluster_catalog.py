@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.routing.replica_groups import instance_selector, routing_by_groups
-from pinotpy.broker.routing.segment_pruner import PrunedTable, SegmentPruner
+from pinotpy.broker.routing.segment_pruner import PrunedTable, SegmentPruner, TellUnused, tell_nobody
 from pinotpy.broker.routing.table_routing import TableRouting, chains_of
 from pinotpy.broker.routing.time_boundary import side_of_offline, side_of_realtime, time_column
 from pinotpy.clock import Clock
@@ -80,11 +80,19 @@ class _Known:
 class ClusterCatalog:
     """Resolves names against the newest view. Used by the broker's event loop only.
 
-    `case_insensitive`: whether SQL finds tables without regard to case.
+    `case_insensitive`: whether SQL finds tables without regard to case. `tell_unused`: see PrunedTable.
     """
 
-    def __init__(self, view: Callable[[], ClusterView], clock: Clock, *, case_insensitive: bool = True) -> None:
+    def __init__(
+        self,
+        view: Callable[[], ClusterView],
+        clock: Clock,
+        *,
+        case_insensitive: bool = True,
+        tell_unused: TellUnused = tell_nobody,
+    ) -> None:
         self._case_insensitive = case_insensitive
+        self._tell_unused = tell_unused
         self._view = view
         self._clock = clock
         self._routings: dict[str, _Known] = {}
@@ -150,7 +158,7 @@ class ClusterCatalog:
         table = routing.table
         external = view.external_views.get(table)
         contents = _NO_CONTENTS if external is None else external.contents
-        return self._pruned.setdefault(table, PrunedTable(table)).pruner(
+        return self._pruned.setdefault(table, PrunedTable(table, self._tell_unused)).pruner(
             routing, view.segments.get(table, _NO_RECORDS), contents, schema
         )
 
@@ -190,7 +198,9 @@ class ClusterCatalog:
         if view is not self._resolved_view:
             self._resolved.clear()
             self._addresses.clear()
-            self._pruned = {table: pruned for table, pruned in self._pruned.items() if table in view.ideal_states}
+            for table in [table for table in self._pruned if table not in view.ideal_states]:
+                del self._pruned[table]
+                self._tell_unused(table, {})
             self._resolved_view = view
         return view
 

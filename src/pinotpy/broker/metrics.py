@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
+
 from pinotpy.query.result.response.envelope import Envelope
 from pinotpy.service.metrics import TABLES_MAX, Metrics, Tally, Timings
 
@@ -77,3 +80,23 @@ class BrokerMetrics:
             self._generation = self._metrics.generation
         metrics_of_table = self._tables[table] = _OfTable(self._metrics, table)
         return metrics_of_table
+
+
+class UnusedRecords:
+    """Shows by table and reason how many records of segments exclude nothing, or less than they say. Any thread may
+    tell.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._lock = threading.Lock()
+        self._shown: dict[str, frozenset[str]] = {}
+
+    def tell(self, table: str, unused: Mapping[str, int]) -> None:
+        """What stands now; reasons that stood before and do not any more are 0. table: name with type."""
+        with self._lock:
+            gone = self._shown.pop(table, frozenset()).difference(unused)
+            if unused:
+                self._shown[table] = frozenset(unused)
+            for reason, number in {**dict.fromkeys(gone, 0), **unused}.items():
+                self._metrics.set("segmentRecordsNotUsed", number, table=table, reason=reason)

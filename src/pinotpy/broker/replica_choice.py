@@ -33,7 +33,7 @@ async def choose_replicas(
         return broker.servers.ranks(servers, fair_turn(number, len(servers)), now_ns)
 
     chosen.halves = [
-        replace(one, selection=one.half.routing.prefer(one.selection, rank, number, excluded, lagging))
+        replace(one, selection=one.routing.prefer(one.selection, rank, number, excluded, lagging))
         for one in chosen.halves
     ]
     return chosen

@@ -15,7 +15,7 @@ from pinotpy.broker.catalog import Half
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery
 from pinotpy.broker.routing.segment_pruner import ExplainedPruning, Kept, SegmentPruner
-from pinotpy.broker.routing.table_routing import Selection
+from pinotpy.broker.routing.table_routing import Selection, TableRouting
 from pinotpy.query.compile.rewrite.pin_time import pin_time
 from pinotpy.query.model.context import LiteralValue, QueryContext
 from pinotpy.query.model.context_codec import encode_context
@@ -27,6 +27,7 @@ INLINE_COLUMNS_MAX = 500
 _NOBODY: frozenset[str] = frozenset()
 # What a prune of a large table counts as among the work of threads: it takes milliseconds.
 _PRUNE_BYTES = 0
+_NO_SEGMENTS = Selection({}, ())
 
 T = TypeVar("T")
 
@@ -59,12 +60,14 @@ class CompiledQuery:
 class HalfAsked:
     """What is asked of one half: the bytes of the query, its literals where these are beside them, and of whom.
 
-    kept: what the filter leaves of its segments; None: all.
+    routing: of the half, with those of its chains that are asked for. kept: what the filter leaves of its segments;
+    None: all.
     """
 
     half: Half
     encoded: bytes
     literals: bytes | None
+    routing: TableRouting
     selection: Selection
     kept: Kept | None = None
 
@@ -91,6 +94,7 @@ async def choose_segments(
     skips = skips_broker_pruning(query.context.options)
     chosen: list[HalfAsked] = []
     explained: list[ExplainedPruning] = []
+    is_anything_pruned, num_pruned, num_docs = False, 0, 0
     for half in halves:
         if len(query.context.output) > INLINE_COLUMNS_MAX:
             encoded, literals = await asyncio.to_thread(query.encoded, half)
@@ -98,29 +102,51 @@ async def choose_segments(
             encoded, literals = query.encoded(half)
         is_pruned = not skips and (query.context.filter is not None or half.time_predicate is not None)
         kept = await _kept(broker, query, half, (encoded, literals)) if is_pruned else None
-        selection = (
-            half.routing.select(number, excluded, lagging)
-            if kept is None
-            else half.routing.select_some(kept.names, kept.selections, number, excluded, lagging)
-        )
-        chosen.append(HalfAsked(half, encoded, literals, selection, kept))
+        if kept is None:
+            selection = half.routing.select(number, excluded, lagging)
+        else:
+            is_anything_pruned = True
+            num_pruned, num_docs = num_pruned + kept.num_pruned, num_docs + kept.num_docs
+            selection = (
+                kept.routing.select_some(kept.names, kept.selections, number, excluded, lagging)
+                if kept.names or kept.routing.chains
+                else _NO_SEGMENTS
+            )
+        routing = half.routing if kept is None else kept.routing
+        chosen.append(HalfAsked(half, encoded, literals, routing, selection, kept))
         if query.context.explain and is_pruned and half.pruner is not None:
             explained.append(await _explained(broker, query, half, half.pruner))
-    if all(one.kept is None for one in chosen):
+    if not is_anything_pruned:
         return SegmentChoice(chosen, explained=explained)
     asked = [one for one in chosen if one.selection.assignment or one.selection.unavailable]
-    num_pruned = sum(one.kept.num_pruned for one in chosen if one.kept is not None)
-    num_docs = sum(one.kept.num_docs for one in chosen if one.kept is not None)
     if asked:
         return SegmentChoice(asked, num_pruned, num_docs, explained)
     for one in chosen:
-        living = next((name for name, servers in one.half.routing.replicas.items() if servers), None)
-        if living is not None and one.half.pruner is not None:
-            alone = replace(one, selection=one.half.routing.select_some([living], {}, number, excluded, lagging))
-            return SegmentChoice([alone], num_pruned - 1, num_docs - one.half.pruner.docs_of(living), explained)
+        half, routing = one.half, one.half.routing
+        living = _living(routing)
+        if living and half.pruner is not None and one.kept is not None:
+            members = living if routing.is_in_chain(living[0]) else ()
+            if routing.chains:
+                routing = replace(routing, chains=(members,) if members else (), _cache={})
+            selection = routing.select_some(() if members else living, {}, number, excluded, lagging)
+            docs = sum([half.pruner.docs_of(name) for name in living])
+            alone = HalfAsked(half, one.encoded, one.literals, routing, selection, one.kept)
+            return SegmentChoice([alone], num_pruned - len(living), num_docs - docs, explained)
     # Nobody lives: that is told as it is without pruning.
-    whole = [replace(one, selection=one.half.routing.select(number, excluded, lagging), kept=None) for one in chosen]
+    whole = [
+        replace(one, routing=routing, selection=routing.select(number, excluded, lagging), kept=None)
+        for one in chosen
+        for routing in (one.half.routing,)
+    ]
     return SegmentChoice(whole, explained=explained)
+
+
+def _living(routing: TableRouting) -> tuple[str, ...]:
+    """One segment that somebody serves, or the members of one chain; empty: nobody serves any."""
+    for name, servers in routing.replicas.items():
+        if servers and not routing.is_in_chain(name):
+            return (name,)
+    return next((chain for chain in routing.chains if any(routing.replicas[name] for name in chain)), ())
 
 
 async def _kept(broker: Broker, query: CompiledQuery, half: Half, key: tuple[bytes, bytes | None]) -> Kept | None:

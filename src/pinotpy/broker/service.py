@@ -16,7 +16,7 @@ from pinotpy.broker.api import debug, query
 from pinotpy.broker.cluster_catalog import ClusterCatalog
 from pinotpy.broker.gathering import read_answer
 from pinotpy.broker.handler import Broker, BrokerLimits
-from pinotpy.broker.metrics import BrokerMetrics
+from pinotpy.broker.metrics import BrokerMetrics, UnusedRecords
 from pinotpy.broker.query_log import STOP_TIMEOUT_S as LOG_STOP_TIMEOUT_S
 from pinotpy.broker.query_log import QueryLog
 from pinotpy.broker.routing.server_statistics import SERVER_GAUGES, AdaptiveRules, ServerStatistics
@@ -125,7 +125,12 @@ class BrokerParts:
     def _start_http(self) -> None:
         assert self._spectator is not None
         settings, equipment, spectator = self.settings, self.equipment, self._spectator
-        catalog = ClusterCatalog(lambda: spectator.view, equipment.clock, case_insensitive=settings.case_insensitive)
+        catalog = ClusterCatalog(
+            lambda: spectator.view,
+            equipment.clock,
+            case_insensitive=settings.case_insensitive,
+            tell_unused=UnusedRecords(equipment.metrics).tell,
+        )
 
         sender = TemplateSender(self._channel.call)
 

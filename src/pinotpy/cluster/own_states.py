@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pinotpy.cluster.buckets import StoredRecord, in_multis, plan_write, read_record
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.store import ClusterStore
-from pinotpy.cluster.views import DROPPED, ERROR, ONLINE, CurrentState, PartitionState
+from pinotpy.cluster.views import CONSUMING, DROPPED, ERROR, ONLINE, CurrentState, PartitionState
 
 INFO_CHARS_MAX = 1000
 
@@ -40,7 +40,8 @@ class ChangedResource:
 
 class OwnStates:
     """`lock` is the participant's, under which a state and the message that led to it change together: `entry`, `set`,
-    `serve`, `take_changed` and `put_back` are called with it held, the others take it. `write` is called by one thread.
+    `serve`, `promise`, `take_changed` and `put_back` are called with it held, the others take it. `write` is called by
+    one thread.
     """
 
     def __init__(self, store: ClusterStore, paths: ClusterPaths, instance: str, lock: threading.Lock) -> None:
@@ -48,6 +49,8 @@ class OwnStates:
         self._resources: dict[str, _Resource] = {}
         # By resource and partition, which content is served, of those of which it is told.
         self._contents: dict[tuple[str, str], str] = {}
+        # Likewise, what the rows of those that take rows keep to.
+        self._promises: dict[tuple[str, str], str] = {}
         self._session = ""
 
     def of(self, resource: str) -> dict[str, str]:
@@ -88,22 +91,35 @@ class OwnStates:
         if entry.state == DROPPED:
             resource.partitions.pop(partition, None)
             self._contents.pop((resource_name, partition), None)
+            self._promises.pop((resource_name, partition), None)
         else:
-            content = self._contents.get((resource_name, partition), "") if entry.state == ONLINE else ""
+            if entry.state != CONSUMING:
+                self._promises.pop((resource_name, partition), None)  # of the rows that were read
+            content = self._told_in(entry.state).get((resource_name, partition), "")
             resource.partitions[partition] = replace(entry, content=content) if content else entry
 
     def serve(self, resource_name: str, partition: str, content: str) -> bool:
         """Another content of a partition is served, or will be when it is ONLINE; empty: it is not told which. Whether
         that is to be written.
         """
-        key = resource_name, partition
+        return self._tell(ONLINE, resource_name, partition, content)
+
+    def promise(self, resource_name: str, partition: str, promise: str) -> bool:
+        """Likewise, of a partition that is CONSUMING, or will be: what all its rows keep to (StreamPromise.text)."""
+        return self._tell(CONSUMING, resource_name, partition, promise)
+
+    def _told_in(self, state: str) -> dict[tuple[str, str], str]:
+        return {ONLINE: self._contents, CONSUMING: self._promises}.get(state, {})
+
+    def _tell(self, state: str, resource_name: str, partition: str, content: str) -> bool:
+        told, key = self._told_in(state), (resource_name, partition)
         if content:
-            self._contents[key] = content
+            told[key] = content
         else:
-            self._contents.pop(key, None)
+            told.pop(key, None)
         resource = self._resources.get(resource_name)
         entry = None if resource is None else resource.partitions.get(partition)
-        if resource is None or entry is None or entry.state != ONLINE or entry.content == content:
+        if resource is None or entry is None or entry.state != state or entry.content == content:
             return False
         resource.partitions[partition] = replace(entry, content=content)
         resource.is_dirty = True

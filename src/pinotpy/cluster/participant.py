@@ -153,6 +153,13 @@ class Participant:
         if is_to_be_written:
             self._loop.hint()
 
+    def promise(self, resource: str, partition: str, promise: str) -> None:
+        """Tell what all rows of a partition that takes rows keep to; empty: nothing."""
+        with self._lock:
+            is_to_be_written = self._states.promise(resource, partition, promise)
+        if is_to_be_written:
+            self._loop.hint()
+
     def start(self) -> None:
         """Join (blocking) and keep going on a thread. Raises AlreadyExistsError, ConnectionLostError."""
         self._store.add_session_listener(self._on_session)

@@ -79,8 +79,9 @@ def new_ideal_state(resource: str, state_model: str, replicas: int, *, tag: str 
 class ExternalView:
     """What is: segment → instance → state, of live instances only.
 
-    contents: of segments whose content was replaced which one is served (SegmentZkMetadata.content_id), where every
-        instance that has the segment says so. One that is absent was never replaced, or not all say the same.
+    contents: of segments whose content was replaced which one is served (SegmentZkMetadata.content_id), and of those
+        that take rows what these keep to (StreamPromise.text), where every instance that has the segment says so. One
+        that is absent was never replaced, or not all say the same.
     """
 
     resource: str
@@ -100,7 +101,9 @@ class ExternalView:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One entry of a current state. content: what is served, of a segment whose content was replaced."""
+    """One entry of a current state. content: what is served, of a segment whose content was replaced; of one that takes
+    rows, what these keep to (StreamPromise.text).
+    """
 
     state: str
     previous: str = OFFLINE

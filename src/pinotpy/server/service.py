@@ -262,6 +262,7 @@ class ServerParts:
             builds_max=settings.segment_builds_max or self.threads,
             is_split_commit=settings.split_commit,
             sends_metadata=settings.commit_metadata,
+            keeps=self._tell_kept,
         )
         if self._warm.is_complete:
             self._realtime.prepare()  # on another processor than kernels are loaded on
@@ -332,6 +333,10 @@ class ServerParts:
     def _tell_content(self, table: str, segment: str, content: str) -> None:
         if self._participant is not None:
             self._participant.serve(table, segment, content)
+
+    def _tell_kept(self, table: str, segment: str, promise: str) -> None:
+        if self._participant is not None:
+            self._participant.promise(table, segment, promise)
 
     def _not_ready(self) -> str | None:
         return self._warm.told() or "it is starting" if self._readiness is None else self._readiness.reason()

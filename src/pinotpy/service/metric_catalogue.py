@@ -44,6 +44,13 @@ BROKER_METRICS: tuple[Metric, ...] = (
     Metric("entriesScannedInFilter", _COUNTER, "entries", "entries read by filters", _TABLE),
     Metric("entriesScannedPostFilter", _COUNTER, "entries", "entries read after filters", _TABLE),
     Metric("segmentsPruned", _COUNTER, "segments", "segments that no server was asked for, by their records", _TABLE),
+    Metric(
+        "segmentRecordsNotUsed",
+        _GAUGE,
+        "records",
+        "records of segments that exclude nothing, or less than they say, by what is wrong with them",
+        ("table", "reason"),
+    ),
     Metric("totalServerResponseSize", _COUNTER, "bytes", "bytes of the answers of servers"),
     Metric("noServingHostForSegment", _COUNTER, "segments", "segments without a living replica", _TABLE),
     Metric("queryLogDropped", _COUNTER, "queries", "queries that the file of the query log lacks"),

@@ -17,22 +17,29 @@ from built_segments import config_of
 from in_process import InProcessCluster
 
 from pinotpy.broker.cluster_catalog import ClusterCatalog
-from pinotpy.broker.metrics import BrokerMetrics
+from pinotpy.broker.explained_pruning import finding_of
+from pinotpy.broker.metrics import BrokerMetrics, UnusedRecords
 from pinotpy.broker.parts import EVERY_TABLE, Broker, BrokerLimits, Question, TableRights
 from pinotpy.broker.routed_query import route_query
+from pinotpy.broker.routing.segment_pruner import WALKED_MAX, PrunedTable
+from pinotpy.broker.routing.server_statistics import AdaptiveRules, ServerStatistics
+from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.segment_choice import CompiledQuery, SegmentChoice, choose_segments
 from pinotpy.clock import SystemClock
 from pinotpy.cluster.column_ranges import ColumnRange, SegmentRanges
+from pinotpy.cluster.realtime_records import STATUS
 from pinotpy.cluster.segment_metadata import REPLACED, SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
 from pinotpy.cluster.time_boundary import DAY_MS
 from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, LiveInstance
+from pinotpy.config.adaptive_selection import AdaptiveType
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.errors import AccessDeniedError, InvalidQueryError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
+from pinotpy.segment.partition import partition_of
 from pinotpy.service.metric_catalogue import BROKER_METRICS
 from pinotpy.service.metrics import Metrics
 
@@ -56,6 +63,8 @@ def broker_of(
     tables: Mapping[str, Segments],
     states: Mapping[str, Mapping[str, str]] | None = None,
     contents: Mapping[str, str] | None = None,
+    schema: Mapping[str, Any] = SCHEMA,
+    time_column: str = "day",
 ) -> Broker:
     """A broker that sees these tables. Segments should be ONLINE on one server after the other, and are, but for those
     in `states`.
@@ -65,14 +74,14 @@ def broker_of(
     for table, records in tables.items():
         wanted[table] = {name: {SERVERS[number % 2]: "ONLINE"} for number, name in enumerate(records)}
         reached[table] = wanted[table] | {name: dict(each) for name, each in (states or {}).items() if name in records}
-    config = {"segmentsConfig": {"timeColumnName": "day"}}
+    config = {"segmentsConfig": {"timeColumnName": time_column}}
     view = ClusterView(
         external_views={table: ExternalView(table, shown, {}, contents or {}) for table, shown in reached.items()},
         ideal_states={table: IdealState(table, shown) for table, shown in wanted.items()},
         live_instances={server: LiveInstance(server, "1") for server in SERVERS},
         instance_configs={server: InstanceConfig(server, "x", 1) for server in SERVERS},
         table_configs=dict.fromkeys(tables, config),
-        schemas={"t": SCHEMA},
+        schemas={"t": dict(schema)},
         segments={table: dict(records) for table, records in tables.items()},
     )
 
@@ -80,8 +89,9 @@ def broker_of(
         raise AssertionError("nobody is asked")
 
     clock = SystemClock()
-    catalog = ClusterCatalog(lambda: view, clock)
-    return Broker("b", catalog, send, BrokerLimits(), clock, BrokerMetrics(Metrics("broker", BROKER_METRICS)))
+    metrics = Metrics("broker", BROKER_METRICS)
+    catalog = ClusterCatalog(lambda: view, clock, tell_unused=UnusedRecords(metrics).tell)
+    return Broker("b", catalog, send, BrokerLimits(), clock, BrokerMetrics(metrics))
 
 
 def routed(broker: Broker, condition: str, options: str = "") -> dict[str, list[str]]:
@@ -123,6 +133,75 @@ def test_what_an_older_release_refreshed_is_not_pruned() -> None:
     assert routed(broker_of({"t_OFFLINE": {**DAYS, "s1": refreshed}}), "day = 3") == {"t_OFFLINE": ["s1", "s3"]}
 
 
+def explained(broker: Broker, condition: str) -> dict[str, Any]:
+    """What EXPLAIN would say of the table's one half."""
+    (half,) = chosen(broker, condition, "EXPLAIN PLAN FOR ").explained
+    return finding_of(half, Dialect.SQL)
+
+
+def not_used(broker: Broker) -> dict[str, float]:
+    """By reason, what the metric shows of the table."""
+    lines = broker.metrics._metrics.render().decode().splitlines()
+    shown = [line for line in lines if line.startswith("pinot_broker_segmentRecordsNotUsed{")]
+    assert all('table="t_OFFLINE"' in line for line in shown)
+    return {line.partition('reason="')[2].partition('"')[0]: float(line.split()[-1]) for line in shown}
+
+
+def partitioned(record: SegmentZkMetadata, *columns: str, **changes: Any) -> SegmentZkMetadata:
+    entry = {"functionName": "Modulo", "numPartitions": 4, "partitions": [0, 1, 2, 3], **changes}
+    return replace(record, partition_metadata={"columnPartitionMap": dict.fromkeys(columns, entry)})
+
+
+# A record of which nothing, or not all, can be relied on; whether its range is; the reason that an operator finds.
+EDITED: list[tuple[SegmentZkMetadata, bool, str]] = [
+    (replace(DAYS["s1"], column_ranges=DAYS["s5"].column_ranges, crc=8), False, "content"),
+    (replace(DAYS["s1"], column_ranges=DAYS["s1"].column_ranges.replace('min":1', 'min":4')), False, "ranges"),
+    (replace(DAYS["s1"], total_docs=1 << 70), False, "docs"),
+    (partitioned(DAYS["s1"], "city", "day"), True, "partition columns"),
+    (partitioned(DAYS["s1"], "day", numPartitions=0), True, "partitions"),
+    (partitioned(DAYS["s1"], "day", numPartitions=2**31), True, "partitions"),
+    (partitioned(DAYS["s1"], "day", functionName="Murmur9"), True, "partitions"),
+    (partitioned(DAYS["s1"], "day", partitions=[2, 3]), True, "partitions"),
+    (partitioned(DAYS["s1"], "day", numPartitions=3, partitions=[0]), True, "partitions"),
+]
+
+
+@pytest.mark.parametrize(("edited", "has_range", "reason"), EDITED, ids=range(len(EDITED)))
+def test_a_record_that_lies_is_found_where_an_operator_looks(
+    edited: SegmentZkMetadata, has_range: bool, reason: str
+) -> None:
+    broker = broker_of({"t_OFFLINE": {**DAYS, "s1": edited}})
+    assert routed(broker, "day = 3") == {"t_OFFLINE": ["s3"] if has_range else ["s1", "s3"]}
+    assert routed(broker, "day = 1") == {"t_OFFLINE": ["s1"]}, "it has the rows"
+    assert explained(broker, "day = 3")["recordsNotUsed"] == {reason: 1} and not_used(broker) == {reason: 1.0}
+    assert 0 <= chosen(broker, "day = 3").num_docs_pruned <= 50
+
+
+def test_what_is_mended_counts_no_more() -> None:
+    pruned = PrunedTable("t_OFFLINE", UnusedRecords(metrics := Metrics("broker", BROKER_METRICS)).tell)
+    routing = TableRouting("t_OFFLINE", dict.fromkeys(DAYS, (SERVERS[0],)))
+    schema = Schema.from_json(SCHEMA)
+    for record, number in ((replace(DAYS["s1"], crc=8), "1.0"), (DAYS["s1"], "0.0")):
+        known = pruned.pruner(routing, {**DAYS, "s1": record}, {}, schema)
+        known.docs_of("s1")
+        lines = metrics.render().decode().splitlines()
+        assert f'pinot_broker_segmentRecordsNotUsed{{reason="content",table="t_OFFLINE"}} {number}' in lines
+
+
+def test_another_time_column_is_not_pruned_by_the_times_of_the_first() -> None:
+    """Ranges name their column and its type: whatever a schema and a config say now, they hold for that or for none."""
+    at = {"name": "at", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:DAYS"}
+    added = SCHEMA | {"dateTimeFieldSpecs": [*SCHEMA["dateTimeFieldSpecs"], at]}
+    broker = broker_of({"t_OFFLINE": DAYS}, schema=added, time_column="at")
+    assert routed(broker, "at = 3") == {"t_OFFLINE": list(DAYS)}
+    assert routed(broker, "day = 3") == {"t_OFFLINE": ["s3"]}
+    assert not not_used(broker)
+    day = SCHEMA["dateTimeFieldSpecs"][0] | {"dataType": "LONG", "format": "1:HOURS:EPOCH"}
+    changed = broker_of({"t_OFFLINE": DAYS}, schema=SCHEMA | {"dateTimeFieldSpecs": [day]})
+    assert routed(changed, "day = 3") == {"t_OFFLINE": list(DAYS)}
+    assert explained(changed, "day = 3")["recordsNotUsed"] == {"type": 5} and not_used(changed) == {"type": 5.0}
+
+
 def test_a_chain_is_asked_whole() -> None:
     names = [f"t__0__{number}__20200101T0000Z" for number in range(4)]
     records = {name: record(name, number, number) for number, name in enumerate(names)}
@@ -131,6 +210,97 @@ def test_a_chain_is_asked_whole() -> None:
     broker = broker_of({"t_REALTIME": records}, states)
     assert routed(broker, "day = 100") == {"t_REALTIME": names[1:]}
     assert routed(broker, "day = 0") == {"t_REALTIME": names}
+
+
+def stream_of(
+    *, watched: bool = True, kept: str = "murmur {0} of 4 city", function: str = "Murmur"
+) -> tuple[Broker, dict[int, list[str]]]:
+    """Four partitions of a stream: each has a segment that is done, one that some servers have and others read yet, and
+    one that takes rows. The done ones have the day of their number. Servers say `kept` of those that take rows.
+    """
+    names = {part: [f"t__{part}__{number}__20200101T0000Z" for number in range(3)] for part in range(4)}
+    records, states, contents = {}, {}, {}
+    for part, (first, second, last) in names.items():
+        sealed = {"functionName": function, "numPartitions": 4, "partitions": [part]}
+        promise = {"columnPartitionMap": {"city": sealed}}
+        for name, day in ((first, 0), (second, 1)):
+            records[name] = record(name, day, day, partition_metadata=promise, extra={STATUS: "DONE"})
+        records[last] = SegmentZkMetadata(last, "", 0, 0, 1, partition_metadata=promise, extra={STATUS: "IN_PROGRESS"})
+        states[first] = {SERVERS[0]: "ONLINE"}
+        states[second] = {SERVERS[0]: "CONSUMING", SERVERS[1]: "ONLINE"}
+        states[last] = dict.fromkeys(SERVERS, "CONSUMING")
+        if watched:
+            contents[last] = kept.format(part)
+    return broker_of({"t_REALTIME": records}, states, contents), names
+
+
+def city_of(partition: int) -> str:
+    return next(city for city in "abcdefghij" if partition_of("Murmur", 4, city) == partition)
+
+
+def test_explain_counts_rules_where_indexes_find_what_is_kept() -> None:
+    """Above WALKED_MAX segments a query does not look at those that it leaves out; EXPLAIN does."""
+    records = {
+        f"s{number:04}": partitioned(
+            record(f"s{number:04}", number % 40, number % 40), "city", functionName="Murmur", partitions=[number % 4]
+        )
+        for number in range(WALKED_MAX + 88)
+    }
+    broker = broker_of({"t_OFFLINE": records | {"none": record("none", 1, 1, column_ranges="", total_docs=0)}})
+    condition = f"day = 7 AND city = '{city_of(3)}'"
+    asked = routed(broker, condition)["t_OFFLINE"]
+    assert asked == ["none", *(name for number, name in enumerate(records) if number % 40 == 7 and number % 4 == 3)]
+    half = explained(broker, condition)
+    by_rule = {each["rule"]: each["segments"] for each in half["pruned"]}
+    assert by_rule == {"min and max": 585} and half["segments"] == 601
+    assert sum(by_rule.values()) == chosen(broker, condition).num_pruned == len(records) + 1 - len(asked)
+    other = explained(broker, f"city = '{city_of(3)}'")
+    assert {each["rule"]: each["segments"] for each in other["pruned"]} == {"partition": 450}
+    assert [each["segments"] for each in half["conditions"]] == [585, 450]
+    assert all("1 of 601 records have no" in each["why"] for each in half["conditions"])
+
+
+@pytest.mark.parametrize("kind", [AdaptiveType.NO_OP, AdaptiveType.LATENCY])
+def test_rows_that_come_are_asked_for_by_the_partition_of_their_stream(kind: AdaptiveType) -> None:
+    broker, names = stream_of()
+    broker.servers = ServerStatistics(AdaptiveRules(kind, kind is not AdaptiveType.NO_OP))
+    everything = sorted(name for chain in names.values() for name in chain)
+    for part, chain in names.items():
+        assert routed(broker, f"city = '{city_of(part)}'") == {"t_REALTIME": chain}
+        answer = chosen(broker, f"city = '{city_of(part)}'")
+        assert (answer.num_pruned, answer.num_docs_pruned) == (9, 60), "of files, the docs are known"
+    two = f"city IN ('{city_of(0)}', '{city_of(3)}')"
+    assert routed(broker, two) == {"t_REALTIME": names[0] + names[3]}
+    # The times of rows that come are not known: the chain is asked, and with it the file that lies before.
+    assert routed(broker, f"day = 1 AND city = '{city_of(2)}'") == {"t_REALTIME": names[2][1:]}
+    assert routed(broker, "day = 7") == {"t_REALTIME": sorted(name for chain in names.values() for name in chain[1:])}
+    assert routed(broker, f"city <> '{city_of(1)}'") == {"t_REALTIME": everything}
+    assert routed(broker, f"city = '{city_of(1)}'", " OPTION(skipBrokerPruning=true)") == {"t_REALTIME": everything}
+    # Of nothing at all one segment that lies in a file answers.
+    assert routed(broker, f"city = '{city_of(1)}' AND city = '{city_of(2)}'") == {"t_REALTIME": [names[0][0]]}
+    half = explained(broker, f"city = '{city_of(1)}'")
+    assert [(each["rule"], each["segments"]) for each in half["pruned"]] == [("partition", 9)]
+    assert sum(each["segments"] for each in explained(broker, "day = 7")["pruned"]) == 4, "chains are whole"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"watched": False},
+        {"kept": "murmur {0} of 8 city"},
+        {"kept": "murmur 9 of 4 city"},
+        {"kept": "hashcode {0} of 4 city"},
+        {"kept": "murmur {0} of 4 day"},
+        {"function": "HashCode"},
+        {"function": "Murmur9", "kept": "murmur9 {0} of 4 city"},
+    ],
+    ids=str,
+)
+def test_rows_that_come_are_asked_for_where_servers_do_not_keep_watch(said: dict[str, Any]) -> None:
+    """As of an older release, of another count, function or column than the record says, and of one not known here."""
+    broker, names = stream_of(**said)
+    chains = {name for chain in names.values() for name in chain[1:]}
+    assert chains <= set(routed(broker, f"city = '{city_of(1)}'")["t_REALTIME"])
 
 
 def test_a_half_without_rows_for_the_query_is_not_asked() -> None:
@@ -154,9 +324,9 @@ def test_a_segment_that_nobody_serves_is_missing_only_where_it_may_have_rows() -
     assert chosen(alone, "day = 3").halves[0].selection.unavailable == ("s1",), "nobody can say what types there are"
 
 
-def chosen(broker: Broker, condition: str) -> SegmentChoice:
+def chosen(broker: Broker, condition: str, prefix: str = "") -> SegmentChoice:
     async def run() -> SegmentChoice:
-        question = Question(f"SELECT COUNT(*) FROM t WHERE {condition}", Dialect.SQL)
+        question = Question(f"{prefix}SELECT COUNT(*) FROM t WHERE {condition}", Dialect.SQL)
         await route_query(broker, question, EVERY_TABLE)
         context = broker.plans.get(question).context  # type: ignore[union-attr]
         assert context is not None

@@ -4,18 +4,26 @@ segment that takes rows, and nothing of a record that lies, which is told once a
 from __future__ import annotations
 
 import logging
+import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pinotpy.broker.routing.segment_facts import FactsOfTable, read_record
-from pinotpy.cluster.column_ranges import ColumnRange, SegmentRanges
+from pinotpy.cluster.column_ranges import ColumnRange, SegmentRanges, lower_bound, upper_bound
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
+from pinotpy.pql.parser import parse_sql
+from pinotpy.query.compile.statement import compile_query
+from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.pruning.facts import NOTHING_KNOWN, Partitions, SegmentFacts, ValueRange
+from pinotpy.query.pruning.facts_table import FactsTable
+from pinotpy.query.pruning.kept import kept_rows
+from pinotpy.query.pruning.prune import prune
+from pinotpy.segment.partition import partition_of, partition_text
 
 SCHEMA = Schema.from_json(
     {
@@ -106,6 +114,8 @@ LIES: list[tuple[SegmentZkMetadata, str, str]] = [
     (replace(PLAIN, total_docs=6), "content", "and 6 docs"),
     (changed_type(), "type", "column 'day' was LONG in the segment and is INT now"),
     (partitioned({"member": IN_RECORD, "city": IN_RECORD}), "partition columns", "found city, member"),
+    (replace(PLAIN, total_docs=-5), "docs", "found -5"),
+    (replace(PLAIN, total_docs=10**30), "docs", "found 1000000000000000000000000000000"),
     (partitioned([]), "partitions", "expected columns by name"),
     (partitioned({"member": None}), "partitions", "found None"),
     (partitioned({"member": IN_RECORD | {"functionName": "Magic"}}), "partitions", "'Magic' is not known here"),
@@ -120,6 +130,7 @@ LIES: list[tuple[SegmentZkMetadata, str, str]] = [
     (partitioned({"member": IN_RECORD | {"partitions": None, "partitionRanges": "[2 0]"}}), "partitions", "list"),
     (partitioned({"member": IN_RECORD | {"partitions": None, "partitionRanges": "[0 99999]"}}), "partitions", "list"),
     (partitioned({"member": IN_RECORD | {"partitions": None, "partitionRanges": "0-3"}}), "partitions", "list"),
+    (first_form(partitionStart="-" + "9" * 19, partitionEnd="9" * 19), "first form", "expected a INT value"),
     (first_form(partitionStart="17221"), "first form", "'17221' is above partitionEnd '17220'"),
     (first_form(partitionEnd=""), "first form", "expected all of partitionColumn"),
     (first_form(partitionColumn="gone"), "first form", "and a column"),
@@ -134,6 +145,7 @@ def test_what_a_record_lies_about_prunes_nothing_and_is_told(
     record: SegmentZkMetadata, kind: str, sentence: str
 ) -> None:
     read = read_record(record, SCHEMA)
+    FactsTable({"s": read.facts}).bounds("day", DataType.INT)  # what is left of it fits into arrays
     assert [(kind, sentence in told) for kind, told in read.faults][:1] == [(kind, True)], read.faults
     if kind in ("partitions", "partition columns"):
         assert read.facts == replace(read_record(PLAIN, SCHEMA).facts, partitions=None)
@@ -141,7 +153,73 @@ def test_what_a_record_lies_about_prunes_nothing_and_is_told(
         assert (read.facts.ranges, read.facts.partitions) == ({}, None)
 
 
-def test_faults_are_told_once_and_counted_while_they_stand(caplog: pytest.LogCaptureFixture) -> None:
+def test_partitions_that_do_not_hold_the_least_value_are_a_lie() -> None:
+    """As of a record whose count or function was changed by hand, or whose content was."""
+
+    def read(**changes: Any) -> tuple[Partitions | None, list[tuple[str, str]]]:
+        member = {"functionName": "Modulo", "numPartitions": 8, "partitions": [1, 5], **changes}
+        ranges = SegmentRanges(17, 5, {"member": ColumnRange(DataType.LONG, 9, 21, 0)}).to_text()
+        found = read_record(partitioned({"member": member}, column_ranges=ranges), SCHEMA)
+        assert found.facts.ranges == {"member": ValueRange(DataType.LONG, 9, 21, 0)}, "the ranges name their content"
+        return found.facts.partitions, list(found.faults)
+
+    assert read() == (Partitions("member", "Modulo", 8, (1, 5)), [])
+    for changes, sentence in (
+        ({"numPartitions": 6}, "its bound '9' falls into partition 3 by Modulo of 6, and the record lists 1, 5"),
+        ({"functionName": "HashCode"}, "its bound '21' falls into partition"),
+        ({"partitions": [1]}, "its bound '21' falls into partition 5"),
+        ({"partitions": [5]}, "its bound '9' falls into partition 1"),
+    ):
+        partitions, faults = read(**changes)
+        assert partitions is None and [(kind, sentence in told) for kind, told in faults] == [("partitions", True)]
+
+
+@pytest.mark.parametrize(("name", "data_type"), [("city", DataType.STRING), ("data", DataType.BYTES)])
+def test_bounds_that_may_be_cut_contradict_no_partition(name: str, data_type: DataType) -> None:
+    long = b"a" * 63 + (b"\xff\xff" if data_type is DataType.BYTES else b"bb")
+    cut = ColumnRange(data_type, lower_bound(long), upper_bound(long), 0)
+    of_long = partition_of("Murmur", 512, partition_text(long, data_type) or "")
+    member = {"functionName": "Murmur", "numPartitions": 512, "partitions": [of_long]}
+    ranges = SegmentRanges(17, 5, {name: cut}).to_text()
+    read = read_record(partitioned({name: member}, column_ranges=ranges), SCHEMA)
+    assert (read.facts.partitions, read.faults) == (Partitions(name, "Murmur", 512, (of_long,)), ())
+
+
+def test_a_record_of_two_contents_prunes_by_nothing() -> None:
+    for lie in ({"crc": 18}, {"total_docs": 4}, {"column_ranges": "{"}, {"total_docs": -1}):
+        read = read_record(partitioned({"member": IN_RECORD}, **lie), SCHEMA)
+        assert read.facts == NOTHING_KNOWN and len(read.faults) == 1, lie
+
+
+def test_whatever_somebody_writes_into_a_record_is_read() -> None:
+    """Fields of sound records, cut, doubled and exchanged: pruning never fails, and what cannot be is told."""
+    rng = random.Random(24)
+    sound = partitioned({"member": IN_RECORD}, extra=first_form().extra).to_record()
+    pieces = ["", "-1", "0", "9" * 25, "null", "{}", "[]", '"', "\x00", "é", "{", '{"columnPartitionMap": 3}', "1e400"]
+    texts = [*sound.simple_fields.values(), *pieces]
+    contexts = [
+        compile_query(
+            parse_sql(f"SELECT COUNT(*) FROM t WHERE {condition}"), SCHEMA, QueryOptions(), null_handling=True
+        )
+        for condition in ("day = 5 AND member = 7", "day > 3 OR city <> 'x'", "TIMECONVERT(day, 'DAYS', 'HOURS') > 9")
+    ]
+    num_told = 0
+    for _ in range(300):
+        fields = dict(sound.simple_fields)
+        for key in rng.sample(sorted(fields), rng.randrange(1, 4)):
+            text = fields[key]
+            cut = rng.randrange(len(text) + 1)
+            fields[key] = rng.choice([text[:cut], text[:cut] + rng.choice(pieces) + text[cut:], rng.choice(texts)])
+        edited = SegmentZkMetadata.from_record(replace(sound, simple_fields=fields), "t_OFFLINE")
+        read = read_record(edited, SCHEMA)
+        num_told += bool(read.faults)
+        table = FactsTable({"s": read.facts, "sound": read_record(PLAIN, SCHEMA).facts})
+        for context in contexts:
+            assert len(prune(context, table).rules) == 2 and len(kept_rows(context, table)) <= 2
+    assert num_told > 50
+
+
+def test_a_kind_of_fault_is_told_once_and_counted_while_it_stands(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     facts = FactsOfTable("t_OFFLINE")
     lying = [replace(record, segment_name=f"s{n}") for n, (record, _, _) in enumerate(LIES)]
@@ -152,12 +230,14 @@ def test_faults_are_told_once_and_counted_while_they_stand(caplog: pytest.LogCap
     # The second column of the record with changed types counts in the same record.
     assert facts.num_faulty == {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     told = [each for each in caplog.messages if "t_OFFLINE" in each]
-    assert len(told) == len(set(kinds)) and any("what=partitions segments=14 first=s6: " in each for each in told)
+    assert len(told) == len(set(kinds)) and any("what=partitions segments=14 first=s8: " in each for each in told)
     caplog.clear()
     again = facts.read(dict(records), SCHEMA)
     assert not caplog.messages and all(again[name] is found[name] for name in found)
-    # One that is written anew is read anew; what is gone no longer counts.
+    # One that is written anew is read anew; what is gone no longer counts; what stood before is not told again.
     facts.read({"s0": replace(records["s0"]), "sound": records["sound"]}, SCHEMA)
-    assert len(caplog.messages) == 1 and facts.num_faulty == {"ranges": 1}
+    assert not caplog.messages and facts.num_faulty == {"ranges": 1}
     other = Schema.from_json(SCHEMA.to_json_dict())
     assert facts.read({"sound": records["sound"]}, other)["sound"].ranges and not facts.num_faulty
+    facts.read({"s0": records["s0"]}, other)
+    assert len(caplog.messages) == 1 and "what=ranges segments=1 first=s0: " in caplog.messages[0]

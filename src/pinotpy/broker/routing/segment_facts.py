@@ -1,7 +1,8 @@
 """Records of segments → what pruning may rely on, and what is wrong with a record.
 
 A record prunes by nothing that it does not say, and by nothing that contradicts itself: a range of another content, a
-least value above the greatest, an unknown partition function. Such a record is told once, and counted while it stands.
+least value above the greatest, an unknown partition function, a least value that falls into none of the partitions that
+are listed. Such a record is told once, and counted while it stands.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinotpy.cluster.column_ranges import read_ranges
+from pinotpy.cluster.column_ranges import BOUND_BYTES_MAX, read_ranges, stored_bound
 from pinotpy.cluster.realtime_records import STATUS, SegmentStatus
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.stream_promise import promise_of
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError
@@ -25,6 +27,7 @@ from pinotpy.query.pruning.facts import (
     NOTHING_KNOWN,
     Partitions,
     SegmentFacts,
+    Stored,
     ValueRange,
 )
 
@@ -32,6 +35,8 @@ LOG = logging.getLogger(__name__)
 
 _FINISHED: Final = frozenset({"", SegmentStatus.DONE.value, SegmentStatus.UPLOADED.value})
 _SEED_KEYS: Final = ("partitionColumn", "partitionStart", "partitionEnd", "pruneFunction")
+# More than any segment has: what is above was not written by who built it, and sums of it would wrap.
+DOCS_MAX: Final = 1 << 40
 _ID_RANGE: Final = re.compile(r"\[\s*(\d{1,10})\s+(\d{1,10})\s*\]")
 
 
@@ -45,21 +50,46 @@ class ReadRecord:
 
 def read_record(record: SegmentZkMetadata, schema: Schema) -> ReadRecord:
     """What is known of the segment of a record. schema: of its table, now."""
-    if record.extra.get(STATUS, "") not in _FINISHED:
-        return ReadRecord(NOTHING_KNOWN)  # it takes rows, or its values are not looked at yet
+    if not is_finished(record):
+        return _of_rows_that_come(record, schema)
     reader = _Reader(record, schema)
     num_docs, ranges = reader.ranges()
-    partitions = reader.partitions(num_docs)
+    if reader.is_void:
+        # Somebody wrote another content's fields into it: which of the others followed, nothing says.
+        return ReadRecord(NOTHING_KNOWN, tuple(reader.faults))
     if ranges is None:
         ranges = reader.range_of_the_first_form()
+    partitions = reader.partitions(num_docs, ranges)
     return ReadRecord(SegmentFacts(num_docs, ranges, partitions), tuple(reader.faults))
+
+
+def is_finished(record: SegmentZkMetadata) -> bool:
+    """Whether the record describes a file; else it takes rows, or these are not written to one yet."""
+    return record.extra.get(STATUS, "") in _FINISHED
+
+
+def _of_rows_that_come(record: SegmentZkMetadata, schema: Schema) -> ReadRecord:
+    """Where the servers say that the promise is kept, its one partition; of the values themselves nothing is known."""
+    promise = promise_of(record.partition_metadata)
+    if promise is None or promise.column not in schema.field_specs:
+        return ReadRecord(NOTHING_KNOWN)
+    try:
+        partitions = Partitions(promise.column, promise.function_name, promise.num_partitions, (promise.partition,))
+    except ValueError as error:
+        return ReadRecord(NOTHING_KNOWN, (("partitions", f"partitions of column '{promise.column[:80]}': {error}"),))
+    return ReadRecord(SegmentFacts(partitions=partitions))
 
 
 class _Reader:
     def __init__(self, record: SegmentZkMetadata, schema: Schema) -> None:
         self._record, self._schema = record, schema
         self._changed: set[str] = set()  # columns of another type now
+        self.is_void = False  # nothing in the record can be relied on
         self.faults: list[tuple[str, str]] = []
+
+    def _void(self, kind: str, sentence: str) -> None:
+        self.is_void = True
+        self._fault(kind, sentence)
 
     def _fault(self, kind: str, sentence: str) -> None:
         self.faults.append((kind, sentence))
@@ -67,15 +97,18 @@ class _Reader:
     def ranges(self) -> tuple[int, dict[str, ValueRange] | None]:
         """The number of docs, and ranges by column; None: the record has none."""
         record = self._record
+        if not 0 <= record.total_docs <= DOCS_MAX:
+            self._void("docs", f"expected 0 to {DOCS_MAX} docs, found {str(record.total_docs)[:80]}")
+            return NOT_KNOWN, {}
         if not record.column_ranges:
             return NOT_KNOWN, None
         try:
             said = read_ranges(record.column_ranges)
         except DecodeError as error:
-            self._fault("ranges", error.message)
+            self._void("ranges", error.message)
             return NOT_KNOWN, {}
         if (said.crc, said.num_docs) != (record.crc, record.total_docs):
-            self._fault(
+            self._void(
                 "content",
                 f"its ranges are of CRC {said.crc} and {said.num_docs} docs, the segment has CRC {record.crc} and "
                 f"{record.total_docs} docs",
@@ -95,8 +128,8 @@ class _Reader:
             ranges[name] = ValueRange(column.data_type, column.low, column.high, column.num_nulls)
         return said.num_docs, ranges
 
-    def partitions(self, num_docs: int) -> Partitions | None:
-        """The partitions of the one partitioned column; a segment without docs has none."""
+    def partitions(self, num_docs: int, ranges: Mapping[str, ValueRange]) -> Partitions | None:
+        """The partitions of the one partitioned column; a segment without docs has none. ranges: of the same record."""
         columns = (self._record.partition_metadata or {}).get("columnPartitionMap", {})
         if not isinstance(columns, dict):
             self._fault("partitions", f"expected columns by name in columnPartitionMap, found {str(columns)[:80]}")
@@ -109,7 +142,9 @@ class _Reader:
             if name not in self._schema.field_specs or name in self._changed or num_docs == 0:
                 return None
             try:
-                return _partitions(name, column)
+                found = _partitions(name, column)
+                _check_bounds(found, ranges.get(name))
+                return found
             except ValueError as error:
                 self._fault("partitions", f"partitions of column '{name[:80]}': {error}")
         return None
@@ -145,7 +180,7 @@ def _stored(text: str, data_type: DataType) -> int | bytes:
     if data_type in (DataType.INT, DataType.LONG, DataType.TIMESTAMP):
         if not re.fullmatch(r"-?\d{1,19}", text):
             raise ValueError(f"expected a {data_type} value, found '{text[:80]}'")
-        return int(text)
+        return int(stored_bound(int(text), data_type))
     if data_type is DataType.STRING:
         return text.encode("utf-8", "surrogatepass")
     raise ValueError(f"expected a time column of whole numbers or texts, found one of type {data_type}")
@@ -170,6 +205,22 @@ def _partitions(name: str, column: Any) -> Partitions:
     return Partitions(name, function, num_partitions, tuple(sorted(set(ids))))
 
 
+def _check_bounds(partitions: Partitions, bounds: ValueRange | None) -> None:
+    """The least and the greatest value are values of the segment, so each falls into a partition that is listed, unless
+    the partitions are another content's, or of another function or count than the record says. Raises ValueError.
+    """
+    for bound in () if bounds is None else (bounds.low, bounds.high):
+        if bounds is not None and bound is not None and not _may_be_cut(bound, bounds):
+            partitions.check_value(bound, bounds.data_type)
+
+
+def _may_be_cut(bound: Stored, bounds: ValueRange) -> bool:
+    """Whether a bound may be another value's beginning (column_ranges.upper_bound)."""
+    if not isinstance(bound, bytes):
+        return False
+    return len(bound) >= BOUND_BYTES_MAX or (not bounds.data_type.is_text and bound == bounds.high)
+
+
 def _ids_of_ranges(text: Any) -> list[int] | None:
     """Of the older `"partitionRanges": "[0 2],[7 7]"`, both ends included."""
     if not isinstance(text, str) or not re.fullmatch(rf"\s*{_ID_RANGE.pattern}(\s*,\s*{_ID_RANGE.pattern})*\s*", text):
@@ -183,35 +234,37 @@ def _ids_of_ranges(text: Any) -> list[int] | None:
 
 
 class FactsOfTable:
-    """The facts of a table's segments, read once a record: what did not change is not read again, nor told again."""
+    """The facts of a table's segments, read once a record: what did not change is not read again. A kind of fault is
+    told when the first record has it, and not again while any has.
+    """
 
     def __init__(self, table: str) -> None:
         self._table = table
         self._schema: Schema | None = None
         self._read: dict[str, tuple[SegmentZkMetadata, ReadRecord]] = {}
-
-    @property
-    def num_faulty(self) -> dict[str, int]:
-        """Of the records that were read last, how many have a fault of each kind."""
-        return dict(Counter(kind for _, read in self._read.values() for kind in {kind for kind, _ in read.faults}))
+        # Of the records that were read last, how many have a fault of each kind.
+        self.num_faulty: dict[str, int] = {}
 
     def read(self, records: Mapping[str, SegmentZkMetadata], schema: Schema) -> dict[str, SegmentFacts]:
         """By segment. Records and schema that are the same objects as before are not read again."""
         known = self._read if schema is self._schema else {}
         self._schema, self._read = schema, {}
-        told: dict[str, list[str]] = {}
         for name, record in records.items():
             before = known.get(name)
-            if before is not None and before[0] is record:
-                self._read[name] = before
-                continue
-            read = read_record(record, schema)
-            self._read[name] = record, read
-            for kind, sentence in read.faults:
-                told.setdefault(kind, []).append(f"{name}: {sentence}")
-        for kind, sentences in told.items():
+            self._read[name] = (
+                before if before is not None and before[0] is record else (record, read_record(record, schema))
+            )
+        standing, first = self.num_faulty, dict[str, str]()
+        found: Counter[str] = Counter()
+        for name, (_, read) in self._read.items():
+            if read.faults:
+                found.update({kind for kind, _ in read.faults})
+                for kind, sentence in read.faults:
+                    first.setdefault(kind, f"{name}: {sentence}")
+        self.num_faulty = dict(found)
+        for kind in found.keys() - standing.keys():
             LOG.warning(
                 "records of segments are not pruned by table=%s what=%s segments=%d first=%s",
-                self._table, kind, len(sentences), sentences[0],
+                self._table, kind, found[kind], first[kind],
             )  # fmt: skip
         return {name: read.facts for name, (_, read) in self._read.items()}

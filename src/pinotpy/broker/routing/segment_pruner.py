@@ -2,7 +2,8 @@
 
 A record says what it describes, and servers say what they serve. A segment whose content was replaced is excluded only
 where all servers that may be asked for it serve the content that its record describes; rows that are not in a file yet
-are never excluded.
+only by the partition of the stream that they came of, while all these servers say that they are in it, and only with
+their whole chain.
 """
 
 from __future__ import annotations
@@ -10,26 +11,27 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from pinotpy.arrays import Int64Array
-from pinotpy.broker.routing.segment_facts import FactsOfTable
+from pinotpy.broker.routing.segment_facts import DOCS_MAX, FactsOfTable, is_finished
 from pinotpy.broker.routing.table_routing import ChoiceKey, Selection, TableRouting
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.stream_promise import promise_of
 from pinotpy.config.schema import Schema
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.pruning.facts import NOTHING_KNOWN, SegmentFacts
 from pinotpy.query.pruning.facts_table import FactsTable
+from pinotpy.query.pruning.few import FEW_MAX, FewFacts
 from pinotpy.query.pruning.kept import kept_rows
 from pinotpy.query.pruning.leaves import Rule
 from pinotpy.query.pruning.prune import Pruning, prune
 
 # Of fewer segments all are compared before an index has found some.
 WALKED_MAX: Final = 512
-FEW_MAX: Final = 64
 # What the first query of a larger table takes is no work for an event loop.
 INLINE_SEGMENTS_MAX: Final = 5_000
 # Results that are kept: dashboards repeat their queries. Names of segments in all of them together.
@@ -41,12 +43,14 @@ NOT_PROVEN: Final = "replaced, and not all replicas say that they serve this con
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What a filter leaves of a table half. names: of the segments that may have a row that passes, in the routing's
-    order, without those of chains. num_pruned, num_docs: of the others. selections: who was chosen to answer for them.
+    order, without those of chains. num_pruned, num_docs: of the others. routing: of the half with those chains that may
+    have one. selections: who was chosen to answer for them.
     """
 
     names: tuple[str, ...]
     num_pruned: int
     num_docs: int
+    routing: TableRouting
     selections: dict[ChoiceKey, Selection] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -54,7 +58,8 @@ class Kept:
 class _Known:
     """What segments are known by: facts in the order of the routing; docs: int64[n], by their records; few_docs: the
     same, where there are few; num_docs: of all. columns: those of which anything is known. unused: by what kept them
-    from being used, how many records exclude nothing or less.
+    from being used, how many records exclude nothing or less. chains: the rows of each one's members. few:
+    where there are few.
     """
 
     table: FactsTable
@@ -63,13 +68,15 @@ class _Known:
     few_docs: list[int]
     columns: frozenset[str]
     unused: dict[str, int]
+    chains: tuple[tuple[int, ...], ...]
+    few: FewFacts | None
 
 
 class SegmentPruner:
     """Of one view of a table half. `known` is called at the first query that has a filter, later ones share it."""
 
-    def __init__(self, table: str, num_segments: int, known: Callable[[], _Known]) -> None:
-        self._table, self._num_segments = table, num_segments
+    def __init__(self, routing: TableRouting, known: Callable[[], _Known]) -> None:
+        self._routing, self._num_segments = routing, len(routing.replicas)
         self._read = known
         self._known: _Known | None = None
         self._results: OrderedDict[Hashable, Kept | None] = OrderedDict()
@@ -103,24 +110,50 @@ class SegmentPruner:
         table = known.table
         if not table.has_empty and known.columns.isdisjoint([column.name for column in context.columns]):
             return None  # most filters that exclude nothing
-        if len(table) <= FEW_MAX:  # each call of numpy takes a microsecond
-            rows = [row for row, rule in enumerate(prune(context, table).rules.tolist()) if rule == Rule.KEPT]
-            num_docs = sum([known.few_docs[row] for row in rows])
+        few = None if known.few is None else known.few.kept_rows(context)
+        if few is not None:
+            rows, num_docs = few, sum([known.few_docs[row] for row in few])
         else:
             found = (
                 np.flatnonzero(prune(context, table).kept) if len(table) <= WALKED_MAX else kept_rows(context, table)
             )
             rows, num_docs = found.tolist(), int(known.docs[found].sum())
+        if known.chains:
+            return self._with_chains(known, rows)
         if len(rows) == len(table):
             return None
         names = table.names
-        return Kept(tuple([names[row] for row in rows]), len(table) - len(rows), known.num_docs - num_docs)
+        return Kept(
+            tuple([names[row] for row in rows]), len(table) - len(rows), known.num_docs - num_docs, self._routing
+        )
+
+    def _with_chains(self, known: _Known, rows: list[int]) -> Kept | None:
+        """A chain is asked whole, or not at all: of one that keeps a member all are kept."""
+        kept = set(rows)
+        asked = [members for members in known.chains if not kept.isdisjoint(members)]
+        chained = {row for members in known.chains for row in members}
+        alone = [row for row in rows if row not in chained]
+        in_chains = [row for members in asked for row in members]
+        num_pruned = len(known.table) - len(alone) - len(in_chains)
+        if not num_pruned:
+            return None
+        names, routing = known.table.names, self._routing
+        if len(asked) < len(known.chains):
+            chains = tuple(tuple([names[row] for row in members]) for members in asked)
+            # Its own choices, too: of other chains.
+            routing = replace(routing, chains=chains, _cache={})
+        num_docs = known.num_docs - int(known.docs[np.array([*alone, *in_chains], np.int64)].sum())
+        return Kept(tuple([names[row] for row in alone]), num_pruned, num_docs, routing)
 
     def explain(self, context: QueryContext) -> ExplainedPruning:
         """By which rules segments are excluded, and why conditions exclude no more. On any thread."""
         known = self._of_records()
         pruning = prune(context, known.table, explains=True)
-        return ExplainedPruning(self._table, known.table.names, known.docs, pruning, known.unused)
+        for members in known.chains:
+            rows = list(members)
+            if (pruning.rules[rows] == Rule.KEPT).any():
+                pruning.rules[rows] = Rule.KEPT  # as `prune` keeps them
+        return ExplainedPruning(self._routing.table, known.table.names, known.docs, pruning, known.unused)
 
     def docs_of(self, name: str) -> int:
         """By the segment's record. Raises ValueError if the half has no such segment."""
@@ -144,10 +177,21 @@ class ExplainedPruning:
     unused: dict[str, int]
 
 
-class PrunedTable:
-    """What is read of the records of a table half, from view to view: only what is new is read again."""
+# Called with a table and, by what keeps them from being used, how many of its records exclude nothing or less.
+TellUnused = Callable[[str, Mapping[str, int]], None]
 
-    def __init__(self, table: str) -> None:
+
+def tell_nobody(table: str, unused: Mapping[str, int]) -> None:
+    """Where nobody counts."""
+
+
+class PrunedTable:
+    """What is read of the records of a table half, from view to view: only what is new is read again. tell: called on
+    any thread.
+    """
+
+    def __init__(self, table: str, tell: TellUnused = tell_nobody) -> None:
+        self._table, self._tell = table, tell
         self._lock = threading.Lock()  # of what threads read at the same time
         self._facts = FactsOfTable(table)
         self._newest: FactsTable | None = None
@@ -169,9 +213,7 @@ class PrunedTable:
         parts = (routing, records, contents, schema)
         known = self._pruner
         if known is None or any(one is not other for one, other in zip(known[0], parts, strict=True)):
-            pruner = SegmentPruner(
-                routing.table, len(routing.replicas), lambda: self._known(routing, records, contents, schema)
-            )
+            pruner = SegmentPruner(routing, lambda: self._known(routing, records, contents, schema))
             known = self._pruner = parts, pruner
         return known[1]
 
@@ -183,26 +225,46 @@ class PrunedTable:
         schema: Schema,
     ) -> _Known:
         with self._lock:
-            names = [name for name in routing.replicas if not routing.is_in_chain(name)]
+            names = list(routing.replicas)
             believed = {
                 name: record
                 for name in names
                 if (record := records.get(name)) is not None and is_served(record, contents.get(name, ""))
             }
+            num_unproven = sum(
+                name not in believed and name in records and is_finished(records[name]) for name in names
+            )
+            for chain in routing.chains:
+                last = believed.get(chain[-1])
+                if last is None or is_finished(last):
+                    # Servers may have rows behind a chain that ends with a file, of a segment that is not seen yet.
+                    for name in chain:
+                        believed.pop(name, None)
             read = self._facts.read(believed, schema)
             facts: dict[str, SegmentFacts] = {name: read.get(name, NOTHING_KNOWN) for name in names}
             columns = {name for each in facts.values() for name in each.ranges}
             columns |= {each.partitions.column for each in facts.values() if each.partitions is not None}
-            docs = np.fromiter((records[name].total_docs if name in records else 0 for name in names), np.int64)
+            docs = np.fromiter((_docs(records.get(name)) for name in names), np.int64)
             table = self._newest = FactsTable(facts, self._newest)
-            num_unproven = sum(name in records for name in names) - len(believed)
+            place = {name: row for row, name in enumerate(names)} if routing.chains else {}
+            chains = tuple(tuple([place[name] for name in chain]) for chain in routing.chains)
             unused = {**({NOT_PROVEN: num_unproven} if num_unproven else {}), **self._facts.num_faulty}
+            self._tell(self._table, unused)
+            few = FewFacts(tuple(facts.values())) if len(facts) <= FEW_MAX else None
             few_docs = docs.tolist() if len(docs) <= FEW_MAX else []
-            return _Known(table, docs, int(docs.sum()), few_docs, frozenset(columns), unused)
+            return _Known(table, docs, int(docs.sum()), few_docs, frozenset(columns), unused, chains, few)
+
+
+def _docs(record: SegmentZkMetadata | None) -> int:
+    """Of a record that may be edited by hand."""
+    return 0 if record is None else min(max(record.total_docs, 0), DOCS_MAX)
 
 
 def is_served(record: SegmentZkMetadata, content: str) -> bool:
     """Whether all servers that may be asked serve what `record` describes. content: what they say, if all say the same,
-    else empty.
+    else empty. Of a segment that takes rows: whether all say that these keep to what it promises.
     """
+    if not is_finished(record):
+        promise = promise_of(record.partition_metadata)
+        return promise is not None and promise.text == content
     return record.content_id == content

@@ -4,7 +4,8 @@ A broker asks before it asks any server: of each segment it knows how many docs 
 columns lie, and into which partitions the values of one fall (`facts`). All of it lies in arrays over the segments of a
 table (`facts_table`, `bounds`), and the filter is walked once for all of them (`prune`): a leaf excludes segments by
 its column's bounds, its partitions or its nulls (`leaves`), a leaf over a function of time by that function of the
-bounds (`monotone`). `kept` finds the same segments by indexes, where a filter keeps few of many.
+bounds (`monotone`). `kept` finds the same segments by indexes, where a filter keeps few of many, and `few` without
+arrays, where there are few.
 
 Read first: `facts`, then `prune`, `leaves`, `kept`.
 Must not know: segments' own bytes, kernels, where records are kept.

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pinotpy.data_types import DataType
-from pinotpy.segment.partition import is_partition_function
+from pinotpy.segment.partition import is_partition_function, partition_of, partition_text
 
 Stored = int | float | bytes
 
@@ -53,6 +53,19 @@ class Partitions:
         if not 0 <= self.ids[0] <= self.ids[-1] < self.num_partitions:
             raise ValueError(
                 f"expected partitions below {self.num_partitions}, found {self.ids[0]} to {str(self.ids[-1])[:80]}"
+            )
+
+    def check_value(self, value: Stored, data_type: DataType) -> None:
+        """Raises ValueError if a value of the segment has another partition than those that are listed."""
+        text = partition_text(value, data_type)
+        if text is None:
+            return
+        partition = partition_of(self.function_name, self.num_partitions, text)
+        if partition not in self.ids:
+            listed = ", ".join(map(str, self.ids[:10]))
+            raise ValueError(
+                f"its bound '{text[:80]}' falls into partition {partition} by {self.function_name} of "
+                f"{self.num_partitions}, and the record lists {listed}"
             )
 
 

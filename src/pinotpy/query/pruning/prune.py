@@ -34,7 +34,7 @@ from pinotpy.query.pruning.monotone import exclude_by_function
 DEPTH_MAX: Final = 200
 # Values of one list: to convert more costs more than a server takes to leave its segments out.
 VALUES_MAX: Final = 10_000
-_PATTERNS: Final = frozenset(
+PATTERNS: Final = frozenset(
     {
         Comparison.LIKE,
         Comparison.NOT_LIKE,
@@ -152,7 +152,7 @@ class _Walk:
         column = self._columns.get(node.lhs.name)
         if column is None or column.name.startswith("$"):
             return Outcome(None, f"records know nothing of column '{node.lhs.name}'")
-        if node.comparison in _PATTERNS:
+        if node.comparison in PATTERNS:
             return Outcome(None, "records know nothing of patterns and searches")
         try:
             bound = typed_predicate(node, column, self._context.dialect)

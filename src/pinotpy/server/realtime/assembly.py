@@ -81,6 +81,7 @@ class RealtimeParts:
         builds_max: int,
         is_split_commit: bool,
         sends_metadata: bool,
+        keeps: Callable[[str, str, str], None],
     ) -> None:
         self._sealed = _Sealed(segments)
         self._loop = EventLoop("consuming", clock)
@@ -97,6 +98,7 @@ class RealtimeParts:
             self._sealed,
             is_split_commit,
             sends_metadata,
+            keeps,
         )
         worker: IngestWorker = (
             ProcessWorker(clock, num_processes=num_workers, builds_max=builds_max)

@@ -56,7 +56,9 @@ class SealedSegments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What runners share. messages, builds: pools for what blocks; a build holds its thread until it is done."""
+    """What runners share. messages, builds: pools for what blocks; a build holds its thread until it is done. keeps: is
+    told of a table's segment that takes rows what they keep to (StreamPromise.text), and whenever that changes.
+    """
 
     instance: str
     loop: EventLoop
@@ -67,6 +69,7 @@ class Services:
     sealed: SealedSegments
     is_split_commit: bool = True
     sends_metadata: bool = True
+    keeps: Callable[[str, str, str], None] = lambda table, segment, promise: None
 
 
 class BlockingWork:

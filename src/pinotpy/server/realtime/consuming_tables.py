@@ -65,6 +65,7 @@ class _Refused:
             "layer": self.layer,
             "segments": [{"segmentName": segment_name, "rows": 0, "phase": "ERROR"}],
             "records": {},
+            "outsidePartition": "",
         }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from pinotpy.arrays import Int64Array
 from pinotpy.clock import Clock
@@ -50,6 +51,7 @@ class FetchLoop:
 
     Args:
         on_change: after each batch, each failure, and each fetch without records.
+        look: is shown rows before they are appended.
         on_rows: after rows were appended, on this thread: makes what queries would otherwise have to.
         shown: a failure's text as it may be shown: without passwords.
         fetch_timeout_s: longest wait for records in one fetch.
@@ -67,6 +69,7 @@ class FetchLoop:
         clock: Clock,
         *,
         on_change: Callable[[], None],
+        look: Callable[[pa.RecordBatch], None],
         on_rows: Callable[[], None],
         shown: Callable[[str], str],
         fetch_timeout_s: float,
@@ -80,6 +83,7 @@ class FetchLoop:
         self._ledger = ledger
         self._clock = clock
         self._on_change = on_change
+        self._look = look
         self._on_rows = on_rows
         self._shown = shown
         self._fetch_timeout_s = min(fetch_timeout_s, FETCH_TIMEOUT_S_MAX)
@@ -166,6 +170,7 @@ class FetchLoop:
             )
         self._is_decoding = False
         records: Int64Array = decoded.records
+        self._look(decoded.rows)
         self._log.append(decoded.rows, batch.offsets[records], np.asarray(batch.times_ms)[records], batch.next_offset)
         # Not before its rows are there: if they cannot be appended, the batch is read again.
         self._ledger.take(ledger)

@@ -55,6 +55,8 @@ class PartitionStatus:
     last_fetch_ms: when the stream was last read, with or without records.
     layer: a StreamLayer, where the failure came from; empty if that is not known.
     is_behind: see CatchingUp.
+    kept: what all rows that are here keep to of what the table says of its stream (StreamPromise.text); empty: nothing.
+    stray: the first row that did not, in words; empty if there is none.
     """
 
     failure: str
@@ -62,6 +64,8 @@ class PartitionStatus:
     last_fetch_ms: int
     layer: str = ""
     is_behind: bool = False
+    kept: str = ""
+    stray: str = ""
 
 
 class IngestPartition(Protocol):

@@ -16,6 +16,7 @@ from pinotpy.segment.consuming.memory import ChunkMemory
 from pinotpy.segment.consuming.partition_log import PartitionLog
 from pinotpy.server.realtime.fetch_loop import FetchLoop
 from pinotpy.server.realtime.ingest_worker import PartitionSpec, PartitionStatus
+from pinotpy.server.realtime.partition_watch import PartitionWatch
 from pinotpy.stream.registry import consumer_factory
 from pinotpy.stream.settings import StreamSettings
 from pinotpy.stream.spec import StreamLayer
@@ -67,6 +68,7 @@ class PartitionReader:
             on_chunk=parts.on_chunk,
         )
         self.ledger = StreamLedger()
+        self._watch = PartitionWatch(spec)
         self._fetching = FetchLoop(
             f"{spec.table}-{spec.partition}",
             factory,
@@ -76,6 +78,7 @@ class PartitionReader:
             self.ledger,
             clock,
             on_change=on_change,
+            look=self._watch.look,
             on_rows=on_rows,
             shown=lambda text: without_secrets(text, settings.properties),
             fetch_timeout_s=settings.fetch_timeout_s,
@@ -103,4 +106,7 @@ class PartitionReader:
             failure = f"{self.ledger.records:,} records became rows without a value: {found}"
             layer = StreamLayer.DECODE.value
         is_behind = fetching.catching_up.is_behind
-        return PartitionStatus(failure, fetching.is_final, fetching.last_fetch_ms, layer, is_behind)
+        watch = self._watch
+        return PartitionStatus(
+            failure, fetching.is_final, fetching.last_fetch_ms, layer, is_behind, watch.kept, watch.stray
+        )

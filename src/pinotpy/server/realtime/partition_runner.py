@@ -94,6 +94,7 @@ class PartitionRunner:
         self._timers: dict[tuple[str, inputs.Timer], int] = {}
         self._waiters: dict[str, list[Waiter]] = {}
         self._refusals: dict[str, str] = {}  # why an ended segment could not be built or stored, the last time
+        self._kept: dict[str, str] = {}  # what was told of segments (Services.keeps)
         self._is_told = threading.Event()  # an advance is posted and has not run yet
 
     # --- Transitions
@@ -216,6 +217,7 @@ class PartitionRunner:
                 for each in view.segments
             ],
             "records": partition.ledger(),
+            "outsidePartition": status.stray,
         }
 
     def close(self) -> None:
@@ -251,6 +253,7 @@ class PartitionRunner:
             limit = view.offset_behind(segment.first_row + threshold - 1) if rows >= threshold > 0 else None
             self._feed(segment.name, inputs.Advanced(rows, view.watermark.next_offset, limit))
         status = self.partition.status()
+        self._tell_kept(status.kept)
         if status.is_final:
             for name in list(self._states):
                 self._feed(name, inputs.StreamFailed(status.failure))
@@ -262,6 +265,12 @@ class PartitionRunner:
             waits = f"{num_waiting} segments have ended and are not committed yet, {num_ended} lie in memory"
         is_read_again = self._reopening is not None and self._reopening.partition is not None
         self.partition.pause(PAUSED if is_read_again else waits)
+
+    def _tell_kept(self, kept: str) -> None:
+        for name in self._states:
+            if self._kept.get(name, "") != kept:
+                self._kept[name] = kept
+                self._services.keeps(self.table, name, kept)
 
     def _num_met(self, name: str) -> int:
         """How many segments the rows of the open one make beyond its end criterion, the one that met it among them:
@@ -407,6 +416,7 @@ class PartitionRunner:
         self._states.pop(name, None)
         self._starts.pop(name, None)
         self._built.pop(name, None)
+        self._kept.pop(name, None)
         self._refusals.pop(name, None)
 
     def _failed(self, name: str, reason: str) -> None:

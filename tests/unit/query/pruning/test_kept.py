@@ -17,6 +17,7 @@ from pinotpy.query.model.context import QueryContext, QueryOptions
 from pinotpy.query.pruning import kept as kept_module
 from pinotpy.query.pruning.facts import NOTHING_KNOWN, Partitions, SegmentFacts, ValueRange
 from pinotpy.query.pruning.facts_table import Facts, FactsTable
+from pinotpy.query.pruning.few import FEW_MAX, FewFacts
 from pinotpy.query.pruning.kept import kept_rows
 from pinotpy.query.pruning.prune import Pruning, prune
 
@@ -95,6 +96,25 @@ def test_indexes_find_what_the_walk_over_all_segments_keeps(seed: int) -> None:
         context = context_of(condition)
         expected = np.flatnonzero(prune(context, table).kept).tolist()
         assert kept_rows(context, table).tolist() == expected, (seed, condition)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_segments_are_kept_one_by_one_as_the_walk_over_all_keeps_them(seed: int) -> None:
+    rng = random.Random(seed)
+    num_found = 0
+    for size in (0, 1, 2, 10, FEW_MAX) * 12:
+        numbers = rng.sample(range(40), min(size, 40)) + rng.sample(range(40), max(size - 40, 0))
+        facts = [random_facts(rng, number) for number in numbers]
+        table = FactsTable({f"s{place}": each for place, each in enumerate(facts)})
+        few = FewFacts(facts)
+        for _ in range(4):
+            condition = random_condition(rng, 2)
+            context = context_of(condition)
+            rows = few.kept_rows(context)
+            num_found += rows is not None
+            expected = np.flatnonzero(prune(context, table).kept).tolist()
+            assert rows in (None, expected), (seed, size, condition)
+    assert num_found > 80, "most filters need no arrays"
 
 
 def test_a_narrow_filter_looks_at_few_segments(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,8 +174,16 @@ class ProcessPartition:
         self._heard_ns = self._clock.monotonic_ns()
         watermark = Watermark(message["rows"], self.parse_offset(message["next_offset"]), message["last_time_ms"])
         (self._read_again or self._rows).publish(watermark, message.get("ledger"))
+        # Rows that a process read before this one are still here.
+        stray = self._status.stray or message["stray"]
         self._status = PartitionStatus(
-            message["failure"], message["is_final"], message["last_fetch_ms"], message["layer"], message["is_behind"]
+            message["failure"],
+            message["is_final"],
+            message["last_fetch_ms"],
+            message["layer"],
+            message["is_behind"],
+            "" if stray else message["kept"],
+            stray,
         )
         if self._read_again is not None and watermark.next_offset >= self._rows.log.watermark.next_offset:
             self._take_rows_read_again(self._read_again)
@@ -185,7 +193,7 @@ class ProcessPartition:
         """Nothing is read until the process is begun again, or the partition opened in it."""
         self._heard_ns = self._clock.monotonic_ns()
         (self._read_again or self._rows).process_ended()
-        self._status = PartitionStatus(reason, False, self._status.last_fetch_ms, is_behind=True)
+        self._status = replace(self._status, failure=reason, is_final=False, layer="", is_behind=True)
         self._on_change()
 
     def of_process_begun(self, *, from_start: bool) -> tuple[int, str, int]:

@@ -80,6 +80,8 @@ class _Partition:
             "layer": status.layer,
             "is_final": status.is_final,
             "is_behind": status.is_behind,
+            "kept": status.kept,
+            "stray": status.stray,
         }
         if ledger.records != self._ledger_records:
             # With the rows that it counts: if this process is killed now, another goes on from both.
