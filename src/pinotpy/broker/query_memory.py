@@ -1,7 +1,7 @@
 """The memory of one query on a broker: its servers' answers, the merge of them, the answer in its form for clients.
 
-Everything is reserved before it is allocated. What a merge or an answer takes is estimated from what goes in, with the
-factors that were measured (ADR 24): Arrow and numpy allocate out of our sight.
+Everything is reserved before it is allocated. What a merge takes is estimated from what goes in
+(query/result/merge_memory.py), and so is what an answer takes: Arrow and numpy allocate out of our sight.
 """
 
 from __future__ import annotations
@@ -10,34 +10,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-import pyarrow as pa
-
 from pinotpy.broker.large_queries import LargeQueries
 from pinotpy.errors import MemoryLimitError, PinotError, ProcessMemoryError
 from pinotpy.memory.budget import Claim, ProcessBudget
-from pinotpy.query.model.context import QueryContext, QueryKind
-from pinotpy.query.result.partial import PartialResult
-from pinotpy.query.result.partitioned_merge import PARTITIONS_MAX, exceeds_groups_limit
 from pinotpy.query.result.reduced import ReducedResult
 
 MEMORY_SETTING: Final = "pinot.broker.query.memory.maxBytes"
 # Smaller queries are not asked about: a thousand of them at once are 64 MiB.
 ASKED_MIN_BYTES: Final = 64 << 10
-# What a merge takes beside the partial results: so many bytes for each byte of them (their rows in one table, the
-# merged columns), and for each row or value of a set (numbers of groups, hash tables). Measured: 143 to 442 MiB for two
-# million rows of 15 to 70 MiB, where this says 228 to 468.
-MERGE_BYTES_A_BYTE: Final = 4.5
-MERGE_BYTES_A_VALUE: Final = 80
-# … where there is one partial result: columns that are finished, ordered, cut.
-FINISH_BYTES_A_BYTE: Final = 2.0
-FINISH_BYTES_A_VALUE: Final = 40
-# A merge that would take more than the first divides groups into partitions of about the second.
-PARTITIONED_MIN_BYTES: Final = 64 << 20
-PARTITION_BYTES: Final = 16 << 20
-# The largest partition against an even one; the number of a row in its block; hashing one block.
-UNEVEN_PARTITION: Final = 2.0
-ROW_NUMBER_BYTES: Final = 2
-HASHED_BLOCK_BYTES: Final = 4 << 20
 # A cell as a Python object in a list, and as text; texts are in memory twice more.
 CELL_BYTES: Final = 96
 
@@ -157,48 +137,6 @@ class QueryMemory:
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
-
-
-def merge_partitions(context: QueryContext, partials: list[PartialResult]) -> int:
-    """Into how many partitions the merge divides groups (a power of two): 1 where it takes little, or cannot."""
-    if context.kind is not QueryKind.GROUP_BY or exceeds_groups_limit(context, partials):
-        return 1
-    size_bytes = merge_bytes(context, partials)
-    if size_bytes < PARTITIONED_MIN_BYTES or sum(partial.has_rows for partial in partials) < 2:
-        return 1
-    return int(min(1 << (size_bytes // PARTITION_BYTES).bit_length(), PARTITIONS_MAX))
-
-
-def merge_bytes(context: QueryContext, partials: list[PartialResult], num_partitions: int = 1) -> int:
-    """What the merge and the reduce of these take beside them."""
-    filled = [partial for partial in partials if partial.has_rows]
-    a_byte, a_value = MERGE_BYTES_A_BYTE, MERGE_BYTES_A_VALUE
-    if context.kind is QueryKind.SELECTION and not context.order_by:
-        a_byte, a_value = FINISH_BYTES_A_BYTE, 0  # joined and cut
-    elif len(filled) == 1 and context.kind in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
-        a_byte, a_value = FINISH_BYTES_A_BYTE, FINISH_BYTES_A_VALUE
-    size_bytes = sum(partial.num_bytes * a_byte + _num_values(partial) * a_value for partial in filled)
-    if num_partitions == 1:
-        return int(size_bytes)
-    num_rows = sum(partial.num_rows for partial in filled)
-    # Of each partition at most so many groups stay, for each list that is shown.
-    kept = min(num_partitions * (context.offset + context.limit) * len(context.output), num_rows)
-    finished = sum(partial.num_bytes for partial in filled) * kept / max(num_rows, 1) * FINISH_BYTES_A_BYTE
-    return int(
-        size_bytes * UNEVEN_PARTITION / num_partitions
-        + finished
-        + kept * FINISH_BYTES_A_VALUE
-        + num_rows * ROW_NUMBER_BYTES
-        + HASHED_BLOCK_BYTES
-    )
-
-
-def _num_values(partial: PartialResult) -> int:
-    """Rows, or values in the largest column of sets if that has more."""
-    if partial.few is not None or partial.rows is None:
-        return partial.num_rows
-    sets = [column for column in partial.rows.columns if pa.types.is_list(column.type)]
-    return max([partial.num_rows, *(sum(len(chunk.values) for chunk in column.chunks) for column in sets)])
 
 
 def answer_bytes(result: ReducedResult) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import Plan
-from pinotpy.broker.query_memory import QueryMemory, merge_bytes, merge_partitions
+from pinotpy.broker.query_memory import QueryMemory
 from pinotpy.broker.rows_of_streams import SEGMENTS_MISSING
 from pinotpy.broker.scatter import Gathered
 from pinotpy.errors import QueryCancelledError, QueryTimeoutError
@@ -16,6 +16,7 @@ from pinotpy.query.model.context import QueryContext, QueryOptions
 from pinotpy.query.model.options import response_bytes_max
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.explained_answer import explanation
+from pinotpy.query.result.merge_memory import MergePlan, plan_merge
 from pinotpy.query.result.partial import PartialResult, QueryException, Statistics
 from pinotpy.query.result.partitioned_merge import merge_by_partitions
 from pinotpy.query.result.reduce import reduce_partials
@@ -139,11 +140,11 @@ async def _merged(
         if broker.clock.monotonic_ns() > deadline_ns:
             raise _merged_too_late()
 
-    def reduced(num_partitions: int) -> tuple[ReducedResult, Statistics]:
+    def reduced(plan: MergePlan) -> tuple[ReducedResult, Statistics]:
         merged = (
-            merge_partials(context, partials)
-            if num_partitions == 1
-            else merge_by_partitions(context, partials, num_partitions, check)
+            merge_by_partitions(context, partials, plan.num_partitions, check)
+            if plan.is_partitioned
+            else merge_partials(context, partials)
         )
         laps.lap("MERGE", rowsOut=merged.num_rows)
         result = reduce_partials(context, merged)
@@ -151,15 +152,14 @@ async def _merged(
         return result, merged.statistics
 
     if sum(partial.num_bytes for partial in partials) <= INLINE_REDUCE_BYTES_MAX:
-        return reduced(1)
+        return reduced(MergePlan(0))
     left_s = max((deadline_ns - broker.clock.monotonic_ns()) / 1e9, 0)
-    num_partitions = merge_partitions(context, partials)
-    size_bytes = merge_bytes(context, partials, num_partitions)
-    await memory.take(size_bytes, "the merge of its servers' answers", left_s)
-    work = memory.lent(size_bytes, functools.partial(reduced, num_partitions))
+    plan = plan_merge(context, partials)
+    await memory.take(plan.size_bytes, "the merge of its servers' answers", left_s)
+    work = memory.lent(plan.size_bytes, functools.partial(reduced, plan))
     try:
         # A thread cannot be stopped: past the deadline it ends on its own, for nobody.
-        return await asyncio.wait_for(broker.run_apart(work, size_bytes), left_s)
+        return await asyncio.wait_for(broker.run_apart(work, plan.size_bytes), left_s)
     except TimeoutError as error:
         raise _merged_too_late() from error
 

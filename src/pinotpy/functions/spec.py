@@ -69,9 +69,11 @@ class AggregateFunction:
     `multi_value`: takes a multi-value column and sees each of its values; `accepts_multi_value`: a plain function that
     answers for multi-value columns as well (by all their values); `result_type` (see `result_of`); `dictionary_only`:
     the answer without filter can be read off dictionaries; `num_expressions`: so many arguments are expressions, what
-    follows them are constants; `reads_rows`: its plan is a RowPlan; `sql_only`: PQL does not have it. For the table of
-    functions: `summary`, one sentence; `parameters`, what may follow the first argument; `result_text`, where the
-    result has not always one type; `accuracy`, how far the value may be off; `examples` by name.
+    follows them are constants; `reads_rows`: its plan is a RowPlan; `counts_values`: of a state that is a list, a set,
+    `finish` reads only how many values it has, and takes that number (int64) in its place; `sql_only`: PQL does not
+    have it. For the table of functions: `summary`, one sentence; `parameters`, what may follow the first argument;
+    `result_text`, where the result has not always one type; `accuracy`, how far the value may be off; `examples` by
+    name.
 
     Under null handling a null counts for none of them.
     """
@@ -86,6 +88,7 @@ class AggregateFunction:
     dictionary_only: ClassVar[bool] = False
     num_expressions: ClassVar[int] = 1
     reads_rows: ClassVar[bool] = False
+    counts_values: ClassVar[bool] = False
     sql_only: ClassVar[bool] = False
     summary: ClassVar[str]
     parameters: ClassVar[str] = ""

@@ -32,6 +32,7 @@ from pinotpy.query.plan.build import build_scan, plan_filter, scan_of
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.plan.star_tree.plans import plans_of
 from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.merge_memory import plan_merge
 from pinotpy.query.result.partial import PartialResult, Statistics
 from pinotpy.query.result.reduce import without_hidden_groups
 from pinotpy.query.runtime.control import QueryControl
@@ -146,7 +147,7 @@ def execute(
             planning.note(segmentsIn=len(some), segmentsOut=len(some) - pruned, threads=used)
         with stage(control.trace, context.kind.value) as operating:
             partials = _run_all(context, plans)
-            partial = partials[0] if len(partials) == 1 else merge_partials(context, partials)
+            partial = partials[0] if len(partials) == 1 else _merged(context, partials, control)
             if is_final and context.kind is QueryKind.GROUP_BY and pays_off_to_choose(context, partial.num_rows):
                 assert partial.rows is not None
                 partial.rows = without_hidden_groups(context, partial.rows)
@@ -170,6 +171,16 @@ def execute(
     statistics.execution_ns += time.monotonic_ns() - wall
     statistics.cpu_ns += time.thread_time_ns() - cpu
     return partial
+
+
+def _merged(context: QueryContext, partials: list[PartialResult], control: QueryControl) -> PartialResult:
+    """What all plans gave; the merge is charged to the query while it lasts. Raises MemoryLimitError."""
+    size_bytes = plan_merge(context, partials, at_once=True).size_bytes
+    try:
+        control.reserve(size_bytes)
+        return merge_partials(context, partials)
+    finally:
+        control.release(size_bytes)
 
 
 def _read_by(plans: list[ScanPlan], some: SegmentSets) -> list[tuple[SegmentSet, Int64Array]]:

@@ -25,6 +25,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import PinotError
 from pinotpy.memory.budget import Claim, ProcessBudget, process_memory_error
 from pinotpy.pql.ast import Dialect
+from pinotpy.query.result import merge_memory
 
 MIB = 1 << 20
 NUM_ROWS = 40_000
@@ -75,6 +76,24 @@ def test_a_merge_counts_in_the_memory_of_its_query(cluster: InProcessCluster) ->
     assert "more than 4194304" in fault["message"] and "pinot.broker.query.memory.maxBytes" in fault["message"]
     cluster.broker.limits = dataclasses.replace(cluster.broker.limits, memory_max_bytes=64 * MIB)
     assert cluster.sql(DISTINCT)["resultTable"]["rows"] == [[NUM_ROWS * 3 // 2, NUM_ROWS * 3 // 2]]
+
+
+def test_sets_that_do_not_fit_at_once_are_counted_by_parts(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once the merge takes 15 MB beside the servers' answers of 1.7 MB."""
+    cluster.broker.limits = dataclasses.replace(cluster.broker.limits, memory_max_bytes=8 * MIB)
+    assert [fault["errorCode"] for fault in cluster.sql(DISTINCT)["exceptions"]] == [200]
+    monkeypatch.setattr(merge_memory, "PARTITIONED_MIN_BYTES", MIB)
+    monkeypatch.setattr(merge_memory, "PARTITION_BYTES", MIB // 2)
+    monkeypatch.setattr(merge_memory, "HASHED_BLOCK_BYTES", MIB)
+    answer = cluster.sql(DISTINCT)
+    assert answer["exceptions"] == [] and answer["resultTable"]["rows"] == [[NUM_ROWS * 3 // 2] * 2]
+    parity = "SELECT id % 2 AS odd, DISTINCTCOUNT(id) FROM t GROUP BY odd ORDER BY odd"
+    assert cluster.sql(parity)["resultTable"]["rows"] == [[odd, NUM_ROWS * 3 // 4] for odd in (0, 1)]
+    rows = cluster.sql("SELECT DISTINCT id, name FROM t ORDER BY id DESC LIMIT 3")["resultTable"]["rows"]
+    last = NUM_ROWS * 3 // 2 - 1
+    assert rows == [[last - i, f"name {last - i:08d}"] for i in range(3)]
 
 
 def test_the_text_of_an_answer_counts(cluster: InProcessCluster) -> None:

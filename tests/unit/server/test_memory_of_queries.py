@@ -18,7 +18,9 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import MemoryLimitError, ProcessMemoryError
 from pinotpy.kernels.runtime import abi, growable
+from pinotpy.memory import watch
 from pinotpy.memory.budget import PERIOD_S, Claim, ProcessBudget, process_memory_error
+from pinotpy.memory.watch import MemoryWatch
 from pinotpy.query.runtime.control import QueryControl
 
 MIB = 1 << 20
@@ -167,3 +169,43 @@ def test_a_query_that_is_ended_says_why() -> None:
     control.end(process_memory_error("query b_1 was ended: it held most", budget))
     with pytest.raises(ProcessMemoryError, match="b_1 was ended: it held most"):
         control.check()
+
+
+def test_when_the_process_is_over_its_budget_the_query_that_holds_most_is_ended_by_name(
+    cluster: InProcessCluster, budget: ProcessBudget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's numbers are the test's: the process is over its budget as soon as a query holds a mebibyte."""
+    monkeypatch.setattr(watch, "HELD_MIN_BYTES", MIB)
+    done = threading.Event()
+
+    def used() -> int:
+        heaviest = budget.heaviest()
+        return BUDGET + 1 if heaviest is not None and heaviest[1].held_bytes >= MIB else 0
+
+    looks = MemoryWatch(budget, lambda: None, used)
+
+    def look() -> None:
+        now_s = 1.0
+        while not done.wait(0.0005):
+            now_s += 1.0
+            looks.look(now_s)
+
+    thread = threading.Thread(target=look)
+    before = budget.num_ended
+    thread.start()
+    try:
+        for _ in range(50):  # one may come to its end, or be refused what it asks for next, before it looks
+            faults = cluster.sql("SET timeoutMs = 20000; " + GROUPS)["exceptions"]
+            assert {fault["errorCode"] for fault in faults} <= {245}
+            if any("was ended: it held most" in fault["message"] for fault in faults):
+                break
+            assert cluster.sql("SELECT COUNT(*) FROM t")["resultTable"]["rows"] == [[NUM_ROWS]]
+        else:
+            pytest.fail("no query was told that it was ended")
+    finally:
+        done.set()
+        thread.join()
+        budget.measured(0, 10_000.0)
+    assert "query Broker_test_1_" in faults[0]["message"] and budget.num_ended > before
+    assert cluster.sql(GROUPS)["resultTable"]["rows"] == EXPECTED
+    assert budget.used_by_queries_bytes == 0 and budget.running == {}

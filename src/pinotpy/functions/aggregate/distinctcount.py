@@ -19,6 +19,7 @@ class DistinctCount(AggregateFunction):
     result_type: ClassVar[DataType] = DataType.INT
     accepts_multi_value: ClassVar[bool] = True
     dictionary_only: ClassVar[bool] = True
+    counts_values: ClassVar[bool] = True
     summary: ClassVar[str] = "The number of different values."
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "distinctcount": AggregateExample("DISTINCTCOUNT(team)", 3),

@@ -23,6 +23,7 @@ class DistinctCountBitmap(AggregateFunction):
     """The state is a set of values, or of BYTES columns the united bitmap, serialized (binary, null: nothing seen)."""
 
     result_type: ClassVar[DataType] = DataType.INT
+    counts_values: ClassVar[bool] = True
     summary: ClassVar[str] = "The number of different values; BYTES are serialized RoaringBitmaps, which are united."
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "distinctcountbitmap": AggregateExample("DISTINCTCOUNTBITMAP(team)", 3),

@@ -29,6 +29,7 @@ class DistinctCountRows(AggregateFunction):
     sql_only: ClassVar[bool] = True
     num_expressions: ClassVar[int] = 100
     reads_rows: ClassVar[bool] = True
+    counts_values: ClassVar[bool] = True
     summary: ClassVar[str] = "The number of different rows of several values, asked as `COUNT(DISTINCT x, y)`."
     parameters: ClassVar[str] = ", y, …"
     examples: ClassVar[Mapping[str, AggregateExample]] = {

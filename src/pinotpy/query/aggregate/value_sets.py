@@ -37,6 +37,10 @@ from pinotpy.query.runtime.parallel import run_each
 # are.
 _DICTIONARY_PER_ENTRY_MAX: Final = 4
 _TEXT_BYTES_MAX: Final = 2**31 - 1
+# Numbers of texts, as Arrow makes them and in one piece.
+_NUMBERS_COPIES: Final = 2
+# What Arrow's hash table has for a text beside its bytes.
+_HASHED_TEXT_BYTES: Final = 40
 
 _STORED_ARROW: Final = {
     StoredType.INT: pa.int32(),
@@ -150,7 +154,7 @@ def _deduplicated(
     assert entry.argument.data_type is not None
     stored = entry.argument.data_type.stored
     codes, texts = np.empty(0, np.int64), None
-    keep: list[Any] = []
+    keep: list[NDArray[np.int32]] = []
     numbers = plan.numbered.get(entry.source.name) if isinstance(entry.source, Identifier) else None
     if numbers is not None:
         metas = np.zeros_like(metas)  # ids are the same everywhere
@@ -163,11 +167,12 @@ def _deduplicated(
         else:
             codes, texts, metas = _number_texts(plan, threads, metas, keep)
     offsets, keys, counts = deduplicate(plan, threads, num_groups, metas, codes, counted=counted, only_sizes=only_sizes)
+    plan.control.release(_NUMBERS_COPIES * sum(each.nbytes for each in keep))
     if only_sizes:
         return ValueSets(offsets, pa.nulls(0), counts)
     if numbers is not None:
         return ValueSets(offsets, numbers.values(keys), counts)
-    return ValueSets(offsets, _values(keys, stored) if texts is None else _taken(texts, keys), counts)
+    return ValueSets(offsets, _values(keys, stored) if texts is None else _taken(plan, texts, keys), counts)
 
 
 def _stored(value: object, data_type: DataType) -> bytes:
@@ -182,10 +187,11 @@ def _values(keys: Int64Array, stored: StoredType) -> pa.Array:
         return pa.array(plain.astype(stored.numpy, copy=False), _STORED_ARROW[stored])
 
 
-def _taken(texts: pa.Array, codes: Int64Array) -> pa.Array:
+def _taken(plan: ScanPlan, texts: pa.Array, codes: Int64Array) -> pa.Array:
     # As many texts as codes are usually all of them, in another order.
     if len(codes) and len(texts):
         longest = texts.nbytes * (len(codes) / len(texts))
+        plan.control.reserve(int(longest))
         if longest > _TEXT_BYTES_MAX:
             exact = int(np.diff(_offsets(texts))[codes].sum())
             if exact > _TEXT_BYTES_MAX:
@@ -204,7 +210,7 @@ def _offsets(texts: pa.Array) -> Int64Array:
 
 
 def _number_texts(
-    plan: ScanPlan, threads: list[ThreadEntries], metas: Int64Array, keep: list[Any]
+    plan: ScanPlan, threads: list[ThreadEntries], metas: Int64Array, keep: list[NDArray[np.int32]]
 ) -> tuple[Int64Array, pa.Array, Int64Array]:
     """Numbers for the dict ids of all morsels: (addresses of int32 numbers by dict id, by morsel; the texts; metas)."""
     used = np.flatnonzero(metas)
@@ -220,8 +226,15 @@ def _number_texts(
         place[used] = where
         return np.empty(0, np.int64), _number_entries(threads, dictionaries, place), np.zeros_like(metas)
     plan.control.check()
+    # Nobody knows beforehand how many of them are different: no fewer than the largest dictionary has.
+    largest = max(dictionaries, key=len)
+    numbers_bytes = _NUMBERS_COPIES * 4 * sum(len(dictionary) for dictionary in dictionaries)
+    hashed_bytes = largest.nbytes + len(largest) * _HASHED_TEXT_BYTES
+    plan.control.reserve(numbers_bytes + hashed_bytes)
     # The chunks of one encoding share its dictionary; empty ones are left out.
     encoded = pa.chunked_array(dictionaries).dictionary_encode().chunks
+    plan.control.release(hashed_bytes)
+    plan.control.reserve(encoded[-1].dictionary.nbytes)
     numbers = np.concatenate([chunk.indices.to_numpy() for chunk in encoded]).astype(np.int32, copy=False)
     keep.append(numbers)
     starts = np.concatenate([[0], np.cumsum([len(dictionary) for dictionary in dictionaries])])
@@ -314,6 +327,8 @@ def deduplicate(
         offsets, targets = partitioning.places_of(of_groups)
         if only_sizes:
             return offsets, np.empty(0, np.int64), np.empty(0, np.int64)
+        # They become state columns, and stay.
+        plan.control.reserve(int(offsets[-1]) * (1 + counted) * 8)
         keys, counts = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]) if counted else 0, np.int64)
         run_each(
             plan,

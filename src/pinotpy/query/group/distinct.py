@@ -11,7 +11,7 @@ from pinotpy.query.group.group_by import run_group_by
 from pinotpy.query.model.context import AggregationRef, QueryContext, QueryKind
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.rows import output_field
-from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.combine import ordered_rows
 from pinotpy.query.result.partial import PartialResult
 
 
@@ -36,5 +36,6 @@ def run_distinct(plan: ScanPlan) -> PartialResult:
             pa.field(f"o{i}", column.type, metadata=output_field(plan, "", expression).metadata)
             for i, (expression, column) in enumerate(zip(grouping.group_by, grouped.rows.columns, strict=True))
         ]
-        grouped.rows = pa.table(grouped.rows.columns, schema=pa.schema(fields))
-    return merge_partials(context, [grouped])
+        # Groups are different rows.
+        grouped.rows = ordered_rows(context, pa.table(grouped.rows.columns, schema=pa.schema(fields)))
+    return grouped

@@ -8,26 +8,23 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from pinotpy.arrays import Int64Array
-from pinotpy.functions.state.grouping import number_rows
 from pinotpy.functions.state.plans import SlotPlan, Values
-from pinotpy.kernels.aggregate.result_context import G_CUT, G_CUT_ROWS, G_LIMIT, ResultContext
+from pinotpy.kernels.aggregate.result_context import G_CUT_ROWS, G_LIMIT, ResultContext
 from pinotpy.kernels.group import direct_table, hash_table, merge_rows
 from pinotpy.kernels.runtime import abi
-from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate import distinct_bitmaps, value_lists
-from pinotpy.query.aggregate.arena_rows import ArenaRows, arena_rows
-from pinotpy.query.aggregate.collect import collect_states
+from pinotpy.query.aggregate.arena_rows import arena_rows
 from pinotpy.query.aggregate.emit import NO_REGISTER, emit_updates, emit_value_set_frame
 from pinotpy.query.aggregate.keys import Key, make_keys
-from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns, values_bound
+from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns
 from pinotpy.query.group.choose import Choice, Small, choose, packed_keys_are_few, rows_left, small_result
 from pinotpy.query.group.hash_table import ThreadHashTable, make_hash_table
+from pinotpy.query.group.merge_by_value import column_bytes, expanded_columns, merge_by_value
 from pinotpy.query.group.radix_partition import RadixPartitionedTable, make_radix_partitioned
 from pinotpy.query.group.shared_direct_table import SharedDirectTable, make_shared_direct_table, null_fetch
 from pinotpy.query.group.small_result import SmallResult
@@ -38,13 +35,11 @@ from pinotpy.query.plan.instruction_cache import is_shared, plan_of_set, prepare
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.plan.star_tree.choose import num_rows as rows_of_records
 from pinotpy.query.project.computed_columns import calls_of, with_computed_columns
-from pinotpy.query.project.decode import decode, key_array
 from pinotpy.query.project.sources import Source, Sources, fetch_ids, fetch_values
 from pinotpy.query.result.combine import limit_groups
 from pinotpy.query.result.compact_rows import CompactRows
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.runtime.control import QueryControl
-from pinotpy.query.segments.shared_codes import TextIds
 
 _Table = TextDirectTable | SharedDirectTable | ThreadHashTable | RadixPartitionedTable
 
@@ -65,10 +60,6 @@ class _Made:
     def most_rows(self, num_threads: int) -> float:
         """Morsels of so many threads leave no more rows than this, however they are dealt."""
         return self.rows_left + (num_threads - 1) * self.morsel_rows_left
-
-
-# A text of 20 bytes with its offset, and its dictionary's code before.
-KEY_WORDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +112,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         assert small is not None
         rows = small.rows(layout, contexts, _rows_of_set(plan) if numbers is None else numbers)
     elif table is None:
-        rows, num_rows = _collect(plan, layout, made.keys, key_words, arena_rows(contexts, numbers), made.sources)
+        rows, num_rows = merge_by_value(plan, layout, made.keys, key_words, arena_rows(contexts, numbers), made.sources)
     else:
         if isinstance(table, RadixPartitionedTable):
             orders = rankings(plan.context, layout) if plan.is_final else None
@@ -130,7 +121,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
             merged = table.merged(layout, contexts)
         needed = needed_groups(plan.context, layout, merged) if plan.is_final else None
         chosen = merged.all_rows() if needed is None else needed
-        plan.control.reserve(_column_bytes(layout, len(keys), len(chosen)))
+        plan.control.reserve(column_bytes(layout, len(keys), len(chosen)))
         rows = merged.partial_rows(layout, chosen)
         num_rows = merged.num_rows() if plan.context.options.num_groups_limit is not None else None
     cut_rows = sum(int(context.words[G_CUT_ROWS]) for context in contexts)
@@ -222,7 +213,7 @@ def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], table: _Table | No
 
 def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, table: _Table | None) -> None:
     # A column that DISTINCT names twice has one value in both places, as in GROUP BY.
-    for name in dict.fromkeys(_name(key) for key in keys if key.expanded):
+    for name in expanded_columns(keys):
         shape.expand(name)
     key_sources = [sources.of(shape, key.expression) for key in keys]
     for key, source in zip(keys, key_sources, strict=True):
@@ -291,11 +282,6 @@ def _cardinalities(source: Source) -> Int64Array:
     return words
 
 
-def _name(key: Key) -> str:
-    assert isinstance(key.expression, Identifier)
-    return key.expression.name
-
-
 def _emit_dense(
     shape: Shape, keys: list[Key], key_sources: list[Source], sizes: Int64Array, num_groups: Int64Array
 ) -> int:
@@ -351,74 +337,3 @@ def _emit_hashed(shape: Shape, keys: list[Key], key_sources: list[Source]) -> in
 def _release(shape: Shape, registers: set[int]) -> None:
     for register in registers - {NO_REGISTER}:
         shape.release(register)
-
-
-# --- result --------------------------------------------------------------------------------------------------------
-
-
-def _column_bytes(layout: Layout, num_keys: int, num_groups: int) -> int:
-    """What the columns of so many groups take, about: their states' words, and keys as values or texts."""
-    return num_groups * (layout.row_words + num_keys * KEY_WORDS) * 8
-
-
-def _collect(
-    plan: ScanPlan, layout: Layout, keys: list[Key], key_words: int, threads: list[ArenaRows], sources: Sources
-) -> tuple[pa.Table | None, Int64Array | None]:
-    """The groups, and how many rows each has where a limit may cut them."""
-    num_rows = sum(len(thread.rows) for thread in threads)
-    if num_rows == 0:
-        return None, None
-    plan.control.reserve(_column_bytes(layout, len(keys), num_rows))
-    columns = [pa.concat_arrays([_key_column(plan, key, thread) for thread in threads]) for key in keys]
-    cut = np.concatenate([thread.first + thread.context.vector(G_CUT) for thread in threads])
-    if len(cut):
-        # Rows beyond the limit stand behind all groups, until states are made.
-        remaining = np.delete(np.arange(num_rows), cut)
-        numbers = np.full(num_rows, -1, np.int64)
-        numbers[remaining], first = number_rows([column.take(pa.array(remaining)) for column in columns])
-        first = remaining[first]
-        numbers[cut] = len(first)
-    elif sum(len(thread.context.morsels()) for thread in threads) == 1:
-        numbers = first = np.arange(num_rows, dtype=np.int64)
-    else:
-        numbers, first = number_rows(columns)
-    num_groups = len(first) + (len(cut) > 0)
-    plan.control.check()
-    expanded = tuple(dict.fromkeys(_name(key) for key in keys if key.expanded))
-    out = {
-        f"k{i}": _texts(plan, key, column.take(pa.array(first)))
-        for i, (key, column) in enumerate(zip(keys, columns, strict=True))
-    }
-    counts = None
-    if plan.context.options.num_groups_limit is not None:
-        counts = np.zeros(num_groups, np.int64)
-        np.add.at(counts, numbers, np.concatenate([thread.rows[:, key_words] for thread in threads]))
-        counts = counts[: len(first)]
-    states = collect_states(
-        layout, threads, key_words, numbers, num_groups, sources, values_bound(plan, layout, expanded), plan
-    )
-    return pa.table(out | {name: column[: len(first)] for name, column in states.items()}), counts
-
-
-def _key_column(plan: ScanPlan, key: Key, thread: ArenaRows) -> pa.Array:
-    numbers = _numbers(plan, key)
-    if numbers is not None:  # they are told apart by number, and read when the groups are known
-        words = thread.rows[:, key.word]
-        return pa.array(words, mask=words >= numbers.num_ids)
-    values, nulls = decode(thread.rows[:, key.word], thread.morsels, key.metas, key.data_type.stored)
-    if key.has_flag:
-        nulls |= thread.rows[:, key.word + 1] != 0
-    return key_array(values, nulls, key.data_type)
-
-
-def _texts(plan: ScanPlan, key: Key, column: pa.Array) -> pa.Array:
-    """A key column, of numbers the texts."""
-    numbers = _numbers(plan, key)
-    if numbers is None:
-        return column
-    ids = column.fill_null(0).to_numpy(zero_copy_only=False)
-    return key_array(numbers.values(ids), column.is_null().to_numpy(zero_copy_only=False), key.data_type)
-
-
-def _numbers(plan: ScanPlan, key: Key) -> TextIds | None:
-    return plan.numbered.get(key.expression.name) if isinstance(key.expression, Identifier) else None

@@ -35,11 +35,14 @@ from pinotpy.query.plan.selection_list import materialize_selection
 from pinotpy.query.project.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.project.sources import Sources
 from pinotpy.query.project.text_codes import TextCodes, code_texts, has_text_codes
+from pinotpy.query.result.merge_memory import merged_bytes
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.segment.data_source import Column
 
 # Fewer values of dictionaries are united by Arrow's hash tables.
 _DEDUPLICATED_VALUES_MIN: Final = 1 << 16
+# Dictionaries of fewer bytes are merged together.
+_MERGED_BYTES_MIN: Final = 16 << 20
 
 
 def run_aggregation(plan: ScanPlan) -> PartialResult:
@@ -93,17 +96,59 @@ def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | 
             ]
             states.append(united_dictionaries(plan, entry.plan, values))
             continue
-        rows = [
-            entry.function.from_dictionary(column.dictionary.arrow())
-            for column in columns
-            if column.dictionary is not None and column.num_docs
+        dictionaries = [
+            column.dictionary.arrow() for column in columns if column.dictionary is not None and column.num_docs
         ]
-        if not rows:
-            states.append(entry.function.nothing_seen(entry.argument))
-            continue
-        together = [pa.concat_arrays([row[i] for row in rows]) for i in range(len(rows[0]))]
-        states.append(entry.function.merge(together, np.zeros(len(rows), np.int64), 1))
+        states.append(_states_of_dictionaries(plan, entry, dictionaries))
     return state_columns(layout, states)
+
+
+def _states_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, dictionaries: list[pa.Array]) -> list[pa.Array]:
+    """The states of dictionaries, merged by value: as often as what waits is more than what is merged, so that values
+    that all segments have are not held once a segment. Raises MemoryLimitError.
+    """
+    if not dictionaries:
+        return entry.function.nothing_seen(entry.argument)
+    merged: list[pa.Array] = []
+    waiting: list[pa.Array] = []
+    waiting_bytes = 0
+    for number, dictionary in enumerate(dictionaries, 1):
+        waiting.append(dictionary)
+        waiting_bytes += dictionary.nbytes
+        if number < len(dictionaries) and waiting_bytes <= max(_MERGED_BYTES_MIN, _num_bytes(merged)):
+            continue
+        merged = _with_dictionaries(plan, entry, merged, waiting)
+        waiting, waiting_bytes = [], 0
+    return merged
+
+
+def _with_dictionaries(
+    plan: ScanPlan, entry: AggregationLayout, merged: list[pa.Array], dictionaries: list[pa.Array]
+) -> list[pa.Array]:
+    """One row of states with the values of more dictionaries in it; the merge is charged to the query while it lasts,
+    what becomes of it until the query ends.
+    """
+    plan.control.check()
+    size_bytes = 0
+    if isinstance(entry.plan, ValueSetPlan):  # others read the first or last value
+        num_bytes = _num_bytes([*merged, *dictionaries])
+        sets = [state for state in merged if pa.types.is_list(state.type)]
+        size_bytes = merged_bytes(num_bytes, sum(map(len, [*dictionaries, *(state.values for state in sets)])))
+    try:
+        plan.control.reserve(size_bytes)
+        rows = [merged] if merged else []
+        rows += [entry.function.from_dictionary(dictionary) for dictionary in dictionaries]
+        together = [pa.concat_arrays([row[i] for row in rows]) for i in range(len(rows[0]))]
+        states = entry.function.merge(together, np.zeros(len(rows), np.int64), 1)
+    finally:
+        plan.control.release(size_bytes)
+    plan.control.release(_num_bytes(merged))
+    plan.control.reserve(_num_bytes(states))
+    return states
+
+
+def _num_bytes(arrays: Sequence[pa.Array]) -> int:
+    return sum(array.nbytes for array in arrays)
 
 
 def _counted_by_ids(plan: ScanPlan, entry: AggregationLayout, columns: Sequence[Column]) -> list[pa.Array] | None:

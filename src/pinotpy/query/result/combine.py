@@ -27,7 +27,7 @@ def merge_partials(context: QueryContext, partials: Sequence[PartialResult]) -> 
     """
     merged = merge_all_but_rows(partials)
     filled = [partial for partial in partials if partial.has_rows]
-    if len(filled) == 1 and context.kind in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
+    if len(filled) == 1 and context.kind is not QueryKind.SELECTION:
         merged.rows = filled[0].rows if filled[0].few is None else filled[0].few
     elif filled:
         merged.rows = merge_tables(context, [partial.rows for partial in filled])
@@ -76,9 +76,9 @@ def merge_tables(context: QueryContext, tables: list[pa.Table]) -> pa.Table:
         raise DataError(f"partial results of one query do not fit together: {error}") from error
     match context.kind:
         case QueryKind.SELECTION:
-            return _ordered(context, rows)
+            return ordered_rows(context, rows)
         case QueryKind.DISTINCT:
-            return _ordered(context, _distinct(rows) if rows.num_rows else rows)
+            return ordered_rows(context, distinct_rows(rows) if rows.num_rows else rows)
         case QueryKind.AGGREGATION:
             return _grouped(context, rows, [])
         case QueryKind.GROUP_BY:
@@ -95,7 +95,8 @@ def state_names(column_names: Sequence[str], num_aggregations: int) -> list[list
     return names
 
 
-def _column(rows: pa.Table, name: str) -> pa.Array:
+def in_one(rows: pa.Table, name: str) -> pa.Array:
+    """A column in one piece."""
     column = rows.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -106,34 +107,36 @@ def _grouped(context: QueryContext, rows: pa.Table, keys: list[str]) -> pa.Table
     elif rows.num_rows == 0:
         return rows
     else:
-        groups, first = number_rows([_column(rows, name) for name in keys])
-    out = {name: _column(rows, name).take(pa.array(first)) for name in keys}
+        groups, first = number_rows([in_one(rows, name) for name in keys])
+    out = {name: in_one(rows, name).take(pa.array(first)) for name in keys}
     for aggregation, names in zip(
         context.aggregations, state_names(rows.column_names, len(context.aggregations)), strict=True
     ):
         merged = aggregation_function(aggregation.function, aggregation.args).merge(
-            [_column(rows, name) for name in names], groups, len(first)
+            [in_one(rows, name) for name in names], groups, len(first)
         )
         out.update(zip(names, merged, strict=True))
     return pa.table([out[name] for name in rows.column_names], schema=rows.schema)
 
 
-def _distinct(rows: pa.Table) -> pa.Table:
-    first = number_rows([_column(rows, name) for name in rows.column_names])[1]
+def distinct_rows(rows: pa.Table) -> pa.Table:
+    """Each row once, where it came first."""
+    first = number_rows([in_one(rows, name) for name in rows.column_names])[1]
     return rows if len(first) == rows.num_rows else rows.take(pa.array(first))
 
 
-def _ordered(context: QueryContext, rows: pa.Table) -> pa.Table:
+def ordered_rows(context: QueryContext, rows: pa.Table) -> pa.Table:
+    """The first offset + limit rows of a SELECTION or DISTINCT in the order of the query."""
     wanted = context.offset + context.limit
     if not context.order_by:
         return rows.slice(0, wanted)
     keys = [
-        SortKey(_column(rows, name), by.ascending, by.nulls_last)
+        SortKey(in_one(rows, name), by.ascending, by.nulls_last)
         for name, by in zip(sort_columns(context), context.order_by, strict=True)
     ]
     # Rows equal in all keys: by their other values, so that the order of the parts does not show.
     others = [
-        SortKey(_column(rows, name))
+        SortKey(in_one(rows, name))
         for name in rows.column_names
         if not pa.types.is_nested(rows.schema.field(name).type)
     ]

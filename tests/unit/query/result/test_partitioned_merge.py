@@ -1,6 +1,6 @@
-"""Proves that merging groups by partitions gives the answer of merging all at once, for keys and values of all types,
-in both dialects, with nulls, HAVING, ORDER BY and OFFSET; that equal keys are in one partition, wherever they lie in
-memory, and others in all of them; and that a merge can be ended.
+"""Proves that merging groups, different rows and sets of values by partitions gives the answer of merging all at once,
+for keys and values of all types, in both dialects, with nulls, HAVING, ORDER BY and OFFSET; and that a merge can be
+ended.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import pytest
 from in_process import InProcessCluster
 
 from pinotpy.broker import reducing
-from pinotpy.broker.query_memory import merge_bytes
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import QueryTimeoutError
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.model.context import OutputColumn, QueryContext, QueryKind, QueryOptions
+from pinotpy.query.result import partitioned_merge
+from pinotpy.query.result.merge_memory import MergePlan, exceeds_groups_limit
 from pinotpy.query.result.partial import PartialResult
-from pinotpy.query.result.partitioned_merge import _rows_by_partition, exceeds_groups_limit, merge_by_partitions
+from pinotpy.query.result.partitioned_merge import merge_by_partitions
 
 SCHEMA = Schema.from_json(
     {
@@ -65,6 +66,7 @@ POOLS: dict[str, list[Any]] = {
     "m": [[], ["x"], ["x", "y"], ["z", "z", "w"]],
 }
 KEYS = ["i", "l", "f", "d", "s", "y", "o", "b", "m", "i, s", "s, l", "o, b, y", "d, f", "m, i"]
+SETS = [*(f"DISTINCTCOUNT({name})" for name in POOLS), "DISTINCTCOUNTBITMAP(l)", "DISTINCTCOUNTBITMAP(s)"]
 VALUES = ["COUNT(*)", "SUM(i)", "MIN(d)", "MAX(l)", "AVG(i)", "DISTINCTCOUNT(s)", "COUNT(s)"]
 
 
@@ -89,19 +91,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
 
 @pytest.fixture
 def by_partitions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every GROUP BY is merged in eight partitions; the list has one entry a merge."""
+    """Everything but selections is merged in eight partitions; the list has one entry a merge."""
     merges: list[int] = []
 
     def merged(context: QueryContext, partials: list[PartialResult], *rest: Any) -> PartialResult:
         merges.append(len(partials))
         return merge_by_partitions(context, partials, *rest)
 
-    def divided(context: QueryContext, partials: list[PartialResult]) -> int:
-        return 1 if context.kind is not QueryKind.GROUP_BY or exceeds_groups_limit(context, partials) else 8
+    def planned(context: QueryContext, partials: list[PartialResult]) -> MergePlan:
+        is_limited = exceeds_groups_limit(context, partials)
+        return MergePlan(0, context.kind is not QueryKind.SELECTION, 1 if is_limited else 8)
 
     monkeypatch.setattr(reducing, "INLINE_REDUCE_BYTES_MAX", -1)
-    monkeypatch.setattr(reducing, "merge_partitions", divided)
+    monkeypatch.setattr(reducing, "plan_merge", planned)
     monkeypatch.setattr(reducing, "merge_by_partitions", merged)
+    monkeypatch.setattr(partitioned_merge, "num_parts", lambda size_bytes: 8)
     return merges
 
 
@@ -121,6 +125,25 @@ def questions() -> list[tuple[Dialect, str]]:
             (Dialect.PQL, f"SELECT COUNT(*), SUM(i) FROM t GROUP BY {key} HAVING COUNT(*) > 5 TOP 20"),
             (Dialect.SQL, f"SELECT {key}, COUNT(*) FROM t WHERE i = 12345 GROUP BY {key} LIMIT 5"),
         ]
+        found += [
+            (Dialect.SQL, f"{before}SELECT DISTINCT {key} FROM t ORDER BY {order} LIMIT 1000"),
+            (Dialect.SQL, f"{before}SELECT DISTINCT {key} FROM t ORDER BY {order} LIMIT 5 OFFSET 2"),
+            (Dialect.SQL, f"{before}SELECT DISTINCT {key} FROM t WHERE i = 12345 ORDER BY {order} LIMIT 5"),
+        ]
+        if "m" not in key:  # PQL has no DISTINCT of multi-values
+            found.append((Dialect.PQL, f"SELECT DISTINCT({key}) FROM t ORDER BY {order} LIMIT 9"))
+    for dialect in (Dialect.SQL, Dialect.PQL):
+        for where in ("", " WHERE i < 3", " WHERE i = 12345"):
+            found.append((dialect, f"SELECT {', '.join([*SETS, *VALUES])} FROM t{where}"))
+    # Few groups of many values, and one group that has most of them.
+    sets = ", ".join([*SETS, "COUNT(DISTINCT i, s)"])
+    found += [
+        (Dialect.SQL, f"SET enableNullHandling = true; SELECT o, {sets} FROM t GROUP BY o ORDER BY o LIMIT 5"),
+        (Dialect.SQL, f"SELECT f, {sets} FROM t GROUP BY f ORDER BY DISTINCTCOUNT(d) DESC, f LIMIT 3"),
+        (Dialect.SQL, f"SELECT CASE WHEN i < 18 THEN 0 ELSE i END AS c, {sets} FROM t GROUP BY c ORDER BY c LIMIT 50"),
+        (Dialect.SQL, f"SELECT s, {sets} FROM t GROUP BY s HAVING DISTINCTCOUNT(l) > 5 ORDER BY s LIMIT 100"),
+        (Dialect.SQL, f"SELECT {sets} FROM t"),
+    ]
     return found
 
 
@@ -136,7 +159,7 @@ def test_answers_are_those_of_merging_all_at_once(
     asked = questions()
     in_partitions = [answered(cluster, *question) for question in asked]
     assert len(by_partitions) == len(asked)
-    monkeypatch.setattr(reducing, "merge_partitions", lambda context, partials: 1)
+    monkeypatch.setattr(reducing, "plan_merge", lambda context, partials: MergePlan(0))
     for question, found in zip(asked, in_partitions, strict=True):
         assert found == answered(cluster, *question), question
     assert len(by_partitions) == len(asked)
@@ -154,52 +177,17 @@ def test_without_order_any_groups_are_right_and_each_is_whole(
     assert len(by_partitions) == 2
 
 
+def test_without_order_any_different_rows_are_right(cluster: InProcessCluster, by_partitions: list[int]) -> None:
+    everything = cluster.sql("SELECT DISTINCT l, o FROM t LIMIT 100000")["resultTable"]["rows"]
+    shown = cluster.sql("SELECT DISTINCT l, o FROM t LIMIT 9 OFFSET 2")["resultTable"]["rows"]
+    assert len(shown) == 9 and len({tuple(row) for row in shown}) == 9
+    assert all(row in everything for row in shown) and len({tuple(row) for row in everything}) == len(everything)
+    assert len(by_partitions) == 2
+
+
 def test_a_limit_on_groups_is_kept(cluster: InProcessCluster, by_partitions: list[int]) -> None:
     answer = cluster.sql("SET numGroupsLimit = 20; SELECT l, COUNT(*) FROM t GROUP BY l LIMIT 100000")
     assert len(answer["resultTable"]["rows"]) <= 20 and answer["numGroupsLimitReached"] is True
-
-
-ARRAYS = [
-    pa.array([5, None, -5, 5, 0, None] * 50, pa.int32()),
-    pa.array([2**62, None, -(2**63), 2**62, 7, 7] * 50, pa.int64()),
-    pa.array([0.0, -0.0, float("nan"), -float("nan"), None, 1.5] * 50, pa.float64()),
-    pa.array([0.0, -0.0, float("nan"), None, 2.5, 1.5] * 50, pa.float32()),
-    pa.array([True, False, None, True, True, False] * 50),
-    pa.array(["", "a", None, "aaaaaaaaaaaaaaaaaaaaaaaa", "ß", "a"] * 50),
-    pa.array([b"", b"\0", None, b"\0\0", b"x" * 100, b"\0"] * 50),
-]
-
-
-@pytest.mark.parametrize("values", ARRAYS, ids=lambda values: str(values.type))
-def test_equal_values_are_in_one_partition_wherever_they_lie(values: pa.Array) -> None:
-    whole = [[values[int(row)].as_py() for row in rows] for rows in _rows_by_partition([values], 16)]
-    part = values.slice(7, 201)
-    cut = [[part[int(row)].as_py() for row in rows] for rows in _rows_by_partition([part], 16)]
-    assert sum(map(len, whole)) == len(values) and sum(map(len, cut)) == 201
-    # As text: NaN is not equal to itself; the zeros are equal and have two.
-    places: dict[str, set[int]] = {}
-    for partitions in (whole, cut):
-        for number, found in enumerate(partitions):
-            for value in found:
-                places.setdefault(str(value).replace("-0.0", "0.0"), set()).add(number)
-    assert all(len(numbers) == 1 for numbers in places.values()), places
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        np.arange(50_000),
-        np.arange(50_000) * 4096,
-        np.arange(50_000) / 3,
-        [f"user-{k}@example.com" for k in range(50_000)],
-        [f"https://example.com/{k}/index.html" for k in range(50_000)],
-        [f"{k}" for k in range(50_000)],
-    ],
-    ids=["numbers", "multiples", "doubles", "addresses", "urls", "digits"],
-)
-def test_different_values_spread_over_all_partitions(values: Any) -> None:
-    sizes = [len(rows) for rows in _rows_by_partition([pa.array(values)], 64)]
-    assert max(sizes) < 2 * 50_000 / 64, sizes
 
 
 def drawn(count: int) -> tuple[QueryContext, list[PartialResult]]:
@@ -224,11 +212,3 @@ def test_a_merge_that_is_too_late_ends() -> None:
 
     with pytest.raises(QueryTimeoutError):
         merge_by_partitions(context, partials, 8, check)
-
-
-def test_a_partitioned_merge_takes_a_part_of_the_memory() -> None:
-    context, partials = drawn(2_000_000)
-    assert reducing.merge_partitions(context, partials) >= 16
-    assert merge_bytes(context, partials, 32) * 5 < merge_bytes(context, partials)
-    few = drawn(1_000)
-    assert reducing.merge_partitions(*few) == 1
