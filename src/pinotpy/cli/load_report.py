@@ -94,6 +94,7 @@ def left_out(reading: Reading) -> list[str]:
             ("cuts_by_column", "texts cut to maxLength"),
             ("defaults_by_column", "values that are no number, stored as the default"),
             ("dropped_by_column", "entries left out of lists (null, NaN)"),
+            ("unmapped_by_field", "values that no column takes, as columns read fields of records and this is none"),
         ):
             counts = reading.report.by_column(name)
             if counts:
