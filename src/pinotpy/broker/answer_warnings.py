@@ -81,6 +81,10 @@ def limit_warnings(
     num_rows = table.num_rows if table is not None else _num_rows(result, shown or {})
     if not statement.table or context.explain or not num_rows == context.limit > 0:
         return []
+    if statement.limit_all:
+        return [
+            f"only {num_rows} rows are shown, as many as pinot.broker.query.response.limit allows; there may be more"
+        ]
     word = "TOP" if context.dialect is Dialect.PQL and context.kind is QueryKind.GROUP_BY else "LIMIT"
     return [f"only {num_rows} rows are shown, as always without {word}; there may be more: write {word} to see them"]
 

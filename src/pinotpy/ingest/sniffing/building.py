@@ -156,8 +156,8 @@ def build_file(
         guessed.update({one.column for one in rejects})
         lines += _told(lessons, again, sniffed)
         lines += [
-            f"field '{name}': {count:,} rows hold something else than a record there: it is not taken apart, every row "
-            "has its value whole, as JSON"
+            f"field '{name}': in {count:,} row{'s' * (count != 1)} it holds something else than a record: it is not "
+            "taken apart, every row has its value whole, as JSON"
             for name, count in report.by_column("unmapped_by_field").items()
             if name in again.whole
         ]

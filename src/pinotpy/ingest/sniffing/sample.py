@@ -18,6 +18,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import DataError
 from pinotpy.ingest.readers.arrow_damage import DAMAGE, cause_of
 from pinotpy.ingest.readers.avro_container import DamagedAvroError, read_header
+from pinotpy.ingest.readers.avro_format import declared
 from pinotpy.ingest.readers.catalog import reader_for
 from pinotpy.ingest.readers.json_format import field_names
 from pinotpy.ingest.readers.spec import FileFormat, InputFile, ReaderColumn, buffered_reader
@@ -80,6 +81,9 @@ def read_sample(
                 break
     if not batches and file_format in (FileFormat.PARQUET, FileFormat.ORC):
         return Sample(_declared(file, file_format).empty_table().select(names), is_whole=True)
+    if not batches and file_format is FileFormat.AVRO:
+        rows_of_types = pa.Table.from_batches([declared(file, columns)])
+        return Sample(rows_of_types, True, len(rejected), *rejected[:1])
     if not batches:
         return Sample(pa.table({name: pa.nulls(0, pa.string()) for name in names}), True, len(rejected), *rejected[:1])
     table = pa.table({name: _joined([batch.column(name) for batch in batches]) for name in batches[0].schema.names})
