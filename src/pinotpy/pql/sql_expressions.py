@@ -20,7 +20,7 @@ from pinotpy.pql.expressions import ADD, INDEX, IS, MATCH, ExpressionParser
 from pinotpy.pql.lexer import HEX, LIST, QUOTED, STRING, SYMBOL, WORD, Token
 from pinotpy.pql.literals import EXPONENT_MAX, boolean_literal, decimal_literal, is_beyond, null_literal, string_literal
 from pinotpy.pql.sql_elsewhere import NOT_THERE
-from pinotpy.pql.sql_instants import with_instants
+from pinotpy.pql.sql_instants import read_moment, with_instants
 from pinotpy.pql.sql_keywords import EXTRACT_UNITS, OPERATOR_NAMES, RESERVED
 from pinotpy.pql.sql_types import read_type
 
@@ -192,19 +192,7 @@ class SqlExpressionParser(ExpressionParser):
         return with_instants(expression, self._instants) if self._instants else expression
 
     def _moment(self) -> Expression | None:
-        """CURRENT_TIMESTAMP is now(), CURRENT_DATE the beginning of its day; also with empty brackets."""
-        cursor = self.cursor
-        if cursor.ahead().kind == SYMBOL and cursor.ahead().value == ".":
-            return None
-        name = cursor.take()
-        if cursor.symbol == "(" and cursor.ahead().value == ")":
-            cursor.take()
-            cursor.take()
-        position = cursor.position(name)
-        moment = Call("now", (), position=position)
-        if name.value.upper() != "CURRENT_DATE":
-            return moment
-        return Call("datetrunc", (string_literal("DAY", position), moment), position=position)
+        return read_moment(self.cursor)
 
     def _case(self) -> Expression | None:
         cursor = self.cursor

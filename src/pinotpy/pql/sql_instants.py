@@ -1,7 +1,8 @@
-"""TIMESTAMP '…' in SQL: an instant.
+"""Instants in SQL: TIMESTAMP '…', CURRENT_TIMESTAMP and CURRENT_DATE.
 
-Beside a column it is its text, which is read as the column's type: of a TIMESTAMP, or of a column of texts. Beside
-anything computed, and as an argument of a function, no column says what it is: there it is CAST('…' AS TIMESTAMP).
+Beside a column TIMESTAMP '…' is its text, which is read as the column's type: of a TIMESTAMP, or of a column of texts.
+Beside anything computed, and as an argument of a function, no column says what it is: there it is CAST('…' AS
+TIMESTAMP).
 """
 
 from __future__ import annotations
@@ -12,13 +13,32 @@ from typing import Final
 
 from pinotpy.pql.aggregation_names import is_aggregation
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
+from pinotpy.pql.cursor import Cursor
 from pinotpy.pql.expressions import COMPARISONS
+from pinotpy.pql.lexer import SYMBOL
 from pinotpy.pql.literals import string_literal
 
 _BESIDE: Final = frozenset(
     {*COMPARISONS.values(), "between", "in", "not_in", "is_distinct_from", "is_not_distinct_from"}
 )
 _LOGIC: Final = frozenset({"and", "or", "not"})
+
+
+def read_moment(cursor: Cursor) -> Expression | None:
+    """CURRENT_TIMESTAMP is now(), CURRENT_DATE the beginning of its day; also with empty brackets. None for what stands
+    before the point of a qualified name.
+    """
+    if cursor.ahead().kind == SYMBOL and cursor.ahead().value == ".":
+        return None
+    name = cursor.take()
+    if cursor.symbol == "(" and cursor.ahead().value == ")":
+        cursor.take()
+        cursor.take()
+    position = cursor.position(name)
+    moment = Call("now", (), position=position)
+    if name.value.upper() != "CURRENT_DATE":
+        return moment
+    return Call("datetrunc", (string_literal("DAY", position), moment), position=position)
 
 
 def with_instants(expression: Expression, written: Mapping[int, Literal]) -> Expression:
