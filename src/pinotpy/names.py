@@ -31,12 +31,21 @@ class TableType(StrEnum):
 def check_table_name(name: str) -> str:
     """Return `name` if it can be a raw table name or schema name, else raise UserError saying why."""
     if not _TABLE.fullmatch(name) or "__" in name or ".." in name:
+        near = _near_table_name(name)
         raise UserError(
             f"'{name[:80]}' cannot be a table name: letters, digits, '_', '-' and '.' are allowed, at most 200, no "
-            "'__', no '..'",
+            f"'__', no '..', a letter, digit or '_' first{f'; write {near}, for example' if near else ''}",
             name=name[:200],
         )
     return name
+
+
+def _near_table_name(name: str) -> str:
+    """A table name that looks like `name`; "" if nothing of it is left."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    near = re.sub(r"[^A-Za-z0-9_.\-]+", "_", plain)
+    near = re.sub(r"\.{2,}", ".", re.sub(r"_{2,}", "_", near)).lstrip(".-").rstrip("_")[:200]
+    return near if _TABLE.fullmatch(near) and near.strip("_") else ""
 
 
 def check_segment_name(name: str) -> str:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from decimal import Decimal
 from difflib import get_close_matches
-from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
 
 from pinotpy.broker.null_mode import OPTION
-from pinotpy.data_types import DataType
-from pinotpy.pql.ast import Dialect, Identifier, Statement
+from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.query.model.context import QueryContext, QueryKind, QueryOptions
-from pinotpy.query.model.literals import predicate_literals, predicates_of
 from pinotpy.query.model.options import OPTIONS_KNOWN
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.result.reduced import ReducedResult
 
 # More names than these are counted only.
 _NAMES_MAX: Final = 10
-_NUMBERS: Final = frozenset({int, float, Decimal})
 
 
 def null_warnings(context: QueryContext, partials: Iterable[tuple[str, PartialResult]]) -> list[str]:
@@ -69,25 +64,6 @@ def _unknown_option(name: str) -> str:
     return f"no query option is called '{name[:100]}', it changes nothing here{hint}"
 
 
-def type_warnings(context: QueryContext) -> list[str]:
-    """That texts are compared with a number letter by letter, as '9' > '10': which columns, with which literal."""
-    texts = {column.name for column in context.columns if column.data_type is DataType.STRING}
-    if not texts:
-        return []
-    found = dict[str, object]()
-    for condition in (context.filter, context.having, *(one.filter for one in context.aggregations)):
-        for predicate in predicates_of(condition) if condition is not None else ():
-            if isinstance(predicate.lhs, Identifier) and predicate.lhs.name in texts:
-                literals = predicate_literals(predicate)
-                if not _NUMBERS.isdisjoint(map(type, literals)):  # a list may have thousands
-                    found.setdefault(predicate.lhs.name, next(one for one in literals if type(one) in _NUMBERS))
-    return [
-        f"column '{name}' holds texts and is compared with the number {value} as a text, letter by letter; write "
-        f"'{value}' if that is meant, CAST({name} AS DOUBLE) to compare numbers"
-        for name, value in islice(found.items(), _NAMES_MAX)
-    ]
-
-
 def limit_warnings(
     statement: Statement,
     context: QueryContext,
@@ -105,6 +81,10 @@ def limit_warnings(
     num_rows = table.num_rows if table is not None else _num_rows(result, shown or {})
     if not statement.table or context.explain or not num_rows == context.limit > 0:
         return []
+    if statement.limit_all:
+        return [
+            f"only {num_rows} rows are shown, as many as pinot.broker.query.response.limit allows; there may be more"
+        ]
     word = "TOP" if context.dialect is Dialect.PQL and context.kind is QueryKind.GROUP_BY else "LIMIT"
     return [f"only {num_rows} rows are shown, as always without {word}; there may be more: write {word} to see them"]
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from pinotpy.broker.analyze import analyzed_question, with_measurements
-from pinotpy.broker.answer_warnings import limit_warnings, option_warnings, type_warnings
+from pinotpy.broker.answer_warnings import limit_warnings, option_warnings
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
 from pinotpy.broker.execution import INLINE_RESULT_CELLS_MAX, Execution, execute_query, num_cells
@@ -30,6 +30,7 @@ from pinotpy.broker.reducing import written_too_late
 from pinotpy.broker.rows_of_streams import name_boundary
 from pinotpy.broker.tables_asked import catalog_question, table_asked
 from pinotpy.broker.time_limit import TimeLimit, time_limit
+from pinotpy.broker.type_warnings import type_warnings
 from pinotpy.errors import PinotError, QueryTimeoutError, ServerNotRespondingError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.model.context import QueryContext

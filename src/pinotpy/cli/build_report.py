@@ -46,7 +46,7 @@ def print_report(report: JobReport, console: Console | None = None) -> None:
     columns = f"; {escape(report.columns_told)}" if report.columns_told is not None else ""
     size = decimal(sum(segment.size_bytes for segment in report.segments))
     console.print(
-        f"{report.total('num_rows_read'):,} rows read, {report.total('num_rows_indexed'):,} indexed, "
+        f"{_count(report.total('num_rows_read'), 'row')} read, {report.total('num_rows_indexed'):,} indexed, "
         f"{report.total('num_rows_rejected'):,} rejected{filtered}; "
         f"{_count(len(report.segments), 'segment')}, {size}{failed}, {report.took_ms / 1000:.1f} s{pushed}{columns}",
         soft_wrap=True,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pinotpy.errors import UserError
+from pinotpy.names import check_table_name
 
 if TYPE_CHECKING:
     from pinotpy.ingest.sniffing.guess import Wishes
@@ -84,6 +85,8 @@ def guess_options(
     """Options of commands that look into files."""
     from pinotpy.ingest.sniffing.guess import Wishes
 
+    if table is not None:
+        check_table_name(table)
     if date_order is not None and date_order not in ("dmy", "mdy", "ymd"):
         raise UserError(f"--date-order is dmy, mdy or ymd, found '{date_order}'")
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter)

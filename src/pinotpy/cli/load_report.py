@@ -9,6 +9,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -94,6 +95,7 @@ def left_out(reading: Reading) -> list[str]:
             ("cuts_by_column", "texts cut to maxLength"),
             ("defaults_by_column", "values that are no number, stored as the default"),
             ("dropped_by_column", "entries left out of lists (null, NaN)"),
+            ("unmapped_by_field", "values that no column takes, as columns read fields of records and this is none"),
         ):
             counts = reading.report.by_column(name)
             if counts:
@@ -145,7 +147,12 @@ def print_rows(console: Console, reading: Reading, rows: list[dict[str, Any]]) -
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     for name in names:
         spec = reading.schema.field_specs[name]
-        is_number = spec.single_value and spec.data_type in (DataType.INT, DataType.LONG, DataType.DOUBLE)
+        is_number = spec.single_value and spec.data_type in (
+            DataType.INT,
+            DataType.LONG,
+            DataType.FLOAT,
+            DataType.DOUBLE,
+        )
         table.add_column(escape(name), justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(_cell(row[name])) for name in names))
@@ -205,6 +212,10 @@ def _shown(value: Any, data_type: DataType) -> Any:
     if isinstance(value, list):
         return [_shown(item, data_type) for item in value]
     match value:
+        case int() if data_type is DataType.BOOLEAN:
+            return bool(value)
+        case float() if data_type is DataType.FLOAT:
+            return float(str(np.float32(value)))  # the digits of the FLOAT, not of the double that is nearest to it
         case int() if data_type is DataType.TIMESTAMP:
             try:
                 return (_EPOCH + timedelta(milliseconds=value)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
@@ -218,6 +229,9 @@ def _shown(value: Any, data_type: DataType) -> Any:
 
 
 def _cell(value: Any) -> str:
-    text = "null" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
+    if value is None or isinstance(value, list | bool):
+        text = json.dumps(value, ensure_ascii=False)
+    else:
+        text = str(value)
     text = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
     return text if len(text) <= _CELL_CHARACTERS else f"{text[:_CELL_CHARACTERS]}…"

@@ -12,6 +12,7 @@ from rich.markup import escape
 from pinotpy.cli.load_report import document_of, num_rows, print_documents, print_reading
 from pinotpy.cli.loading import Loaded
 from pinotpy.cli.result_table import answer_console, print_answer
+from pinotpy.cli.showing import counted
 from pinotpy.ingest.sniffing.building import Reading
 
 _STEPS: Final = {
@@ -40,7 +41,8 @@ def show_dry_run(readings: list[Reading], table: str, out: Path | None, as_json:
         return document
     console = _shown(readings)
     rows = sum(num_rows(reading)[0] for reading in readings)
-    console.print(f"{rows:,} rows fit table {escape(table)}; nothing was sent", highlight=False)
+    fit = f"{counted(rows, 'row')} fit{'s' if rows == 1 else ''}"
+    console.print(f"{fit} table {escape(table)}; nothing was sent", highlight=False)
     if out is not None:
         console.print(f"schema and table config are in {escape(str(out))}", soft_wrap=True, highlight=False)
     else:
@@ -67,7 +69,10 @@ def show_loaded(loaded: Loaded, table: str, broker_url: str, as_json: bool) -> d
     console = _shown(loaded.readings, with_config=loaded.is_new)
     left_out = f", {rejected:,} left out" if rejected else ""
     what = "created, and" if loaded.is_new else "was there, and"
-    console.print(f"table {escape(table)} {what} {rows:,} rows are loaded{left_out}", highlight=False)
+    console.print(
+        f"table {escape(table)} {what} {counted(rows, 'row')} {'is' if rows == 1 else 'are'} loaded{left_out}",
+        highlight=False,
+    )
     steps = ", ".join(f"{_STEPS[step]} {ms / 1000:.1f} s" for step, ms in took_ms(loaded).items())
     console.print(f"it took: {steps}", highlight=False)
     if loaded.known_segments:

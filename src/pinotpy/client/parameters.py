@@ -65,7 +65,7 @@ def literal(value: object, dialect: str = "sql") -> str:
     """The text of a value in a query: numbers as plain decimals, text in single quotes, sequences in parentheses.
 
     PQL knows neither NULL nor TRUE and FALSE, nor exponents: None is refused there, booleans are text as its columns
-    are.
+    are, and bytes are the text of their hexadecimal digits, which SQL marks as bytes: x'…'.
     """
     match value:
         case None if dialect == "pql":
@@ -88,7 +88,7 @@ def literal(value: object, dialect: str = "sql") -> str:
         case str():
             return "'" + value.replace("'", "''") + "'"
         case bytes() | bytearray() | memoryview():
-            return f"'{value.hex()}'"
+            return f"'{value.hex()}'" if dialect == "pql" else f"x'{value.hex()}'"
         case datetime():
             # Times in the store are UTC; one without zone is taken as such.
             naive = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)

@@ -13,6 +13,7 @@ Pinot's ComplexTypeTransformer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -27,9 +28,10 @@ from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest.casting import cast_values
 from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.json_writing import json_texts
-from pinotpy.ingest.list_arrays import branches_of, with_items
+from pinotpy.ingest.list_arrays import branches_of, field_of, with_items
 from pinotpy.ingest.readers.spec import BATCH_ROWS, ReaderColumn
 from pinotpy.ingest.unions import joined_union, without_union
+from pinotpy.ingest.unmapped_values import FieldsOfParts
 
 # Rows that one record may become, and about as many are made at once.
 ROWS_OF_ONE_MAX: Final = 1 << 20
@@ -59,6 +61,8 @@ class ComplexTypePlan:
         self._wanted = {column.name: column for column in columns}
         self._sources = {column.name: self._names_before_renaming(column.name) for column in columns}
         self.reader_columns = self._columns_to_read()
+        flat = [name for names in self._sources.values() for name in names]
+        self._fields_of_parts = FieldsOfParts(flat, self._unnested, config.delimiter)
 
     def _names_before_renaming(self, name: str) -> list[str]:
         prefixes = self._config.prefixes_to_rename or {}
@@ -87,6 +91,10 @@ class ComplexTypePlan:
                 target = self._wanted[column]
                 columns_by_name.setdefault(name, ReaderColumn(name, target.data_type, target.single_value))
         return tuple(columns_by_name.values())
+
+    def unmapped(self, batch: pa.RecordBatch) -> Counter[str]:
+        """How many values of a batch no column takes although columns read parts of their field, by field."""
+        return self._fields_of_parts.unmapped(batch)
 
     def flat(self, batch: pa.RecordBatch, reject: RejectRow) -> Iterator[tuple[pa.RecordBatch, Int64Array]]:
         """The wanted columns that the batch has, and for each row the row of `batch` that it is from.
@@ -148,6 +156,8 @@ class _Flattening:
         """Unnest all fields; None: there would be too many rows."""
         for name in self._unnested:
             lists = self._found(name)
+            if lists is not None and pa.types.is_union(lists.type):
+                lists = _lists_among(lists)
             if lists is None or not _is_list(lists.type):
                 continue
             lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
@@ -219,13 +229,16 @@ class _Flattening:
             )
         if pa.types.is_struct(array.type):
             index = array.type.get_field_index(name)
-            return pc.struct_field(array, [index]) if index >= 0 else None
+            return field_of(array, index) if index >= 0 else None
         if pa.types.is_map(array.type) and pa.types.is_string(array.type.key_type):
             entries = pc.map_lookup(array, pa.scalar(name, array.type.key_type), "last")
             return entries if entries.null_count < len(entries) else None
         return None
 
     def _as_value(self, array: pa.Array, column: ReaderColumn) -> pa.Array:
+        if pa.types.is_union(array.type):
+            texts = [(mask, _with_texts_of_nested(branch)) for mask, branch in branches_of(array)]
+            array = joined_union(texts, len(array))
         array = without_union(array)
         kind = array.type
         if pa.types.is_struct(kind) or pa.types.is_map(kind):
@@ -242,6 +255,16 @@ class _Flattening:
 
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _lists_among(union: pa.Array) -> pa.Array | None:
+    """The lists of a union, null where another value stands."""
+    lists = [(mask, branch) for mask, branch in branches_of(union) if _is_list(branch.type)]
+    return joined_union(lists, len(union)) if lists else None
+
+
+def _with_texts_of_nested(array: pa.Array) -> pa.Array:
+    return _json(array) if pa.types.is_nested(array.type) and not pa.types.is_union(array.type) else array
 
 
 def _json(array: pa.Array) -> pa.Array:

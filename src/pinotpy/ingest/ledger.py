@@ -66,6 +66,7 @@ class RowLedger:
     missing_columns: columns of the schema that the file lacks; other_fields: fields of it that fill no column.
     nulls, cuts, replaced, dropped: of rows that are indexed, by column: rows without a value; values cut at their
         longest length; values in whose place the default stands (too long, NaN); entries left out of lists (null, NaN).
+    unmapped: values that no column takes although columns read parts of their field, by field (unmapped_values.py).
     num_null_times: rows without a value in the table's time column.
     causes: of the rejected rows, by `cause_text`.
     sink: where rejected rows go besides, such as a `RejectFile`.
@@ -88,6 +89,7 @@ class RowLedger:
     cuts: Counter[str] = field(default_factory=Counter)
     replaced: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    unmapped: Counter[str] = field(default_factory=Counter)
     num_null_times: int = 0
 
     @property
@@ -123,6 +125,7 @@ class RowLedger:
             (self.cuts, part.cuts),
             (self.replaced, part.replaced),
             (self.dropped, part.dropped),
+            (self.unmapped, part.unmapped),
         ):
             mine.update(theirs)
         for one in rejected:

@@ -46,6 +46,20 @@ def with_items(lists: pa.Array, items: pa.Array) -> pa.Array:
     return lists_of_lengths(lengths, items, lists.is_null() if lists.null_count else None)
 
 
+def field_of(records: pa.Array, index: int) -> pa.Array:
+    """A field of structs, null where they are. (Arrow ends the process where such a field is a union: a union has no
+    nulls of its own, so that the rows without a record have none of its branches.)
+    """
+    if not pa.types.is_union(records.type.field(index).type) or not records.null_count:
+        return pc.struct_field(records, [index])
+    union = records.field(index)
+    numbers = np.asarray(union.type_codes).copy()
+    numbers[np.asarray(records.is_null())] = 0
+    offsets = np.where(numbers == 0, 0, np.asarray(union.offsets)).astype(np.int32)
+    children = [pa.nulls(1), *(union.field(number) for number in range(1, union.type.num_fields))]
+    return pa.UnionArray.from_dense(pa.array(numbers), pa.array(offsets), children)
+
+
 def branches_of(union: pa.Array) -> list[tuple[NDArray[np.bool_], pa.Array]]:
     """What `union_of` was made of; also of a part of it."""
     numbers, offsets = np.asarray(union.type_codes), union.offsets

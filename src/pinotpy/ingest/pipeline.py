@@ -172,6 +172,7 @@ class RowPipeline:
             ledger.num_rows_read += 1
             ledger.reject(int(rows.row_numbers[row]), column, cause, _text_of(rows.batch, row, ledger))
 
+        ledger.unmapped += self._complex_types.unmapped(rows.batch)
         for batch, sources in self._complex_types.flat(rows.batch, reject):
             ledger.num_rows_added += batch.num_rows - len(np.unique(sources))
             ledger.num_rows_read -= batch.num_rows - len(np.unique(sources))

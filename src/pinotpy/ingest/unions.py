@@ -13,7 +13,7 @@ import pyarrow as pa
 from pinotpy.data_types import DataType
 from pinotpy.ingest.casting import cast_values
 from pinotpy.ingest.dictionary_arrays import plain
-from pinotpy.ingest.list_arrays import Branches, branches_of, joined, with_items
+from pinotpy.ingest.list_arrays import Branches, branches_of, field_of, joined, with_items
 
 _BRANCHES_MAX: Final = 100
 
@@ -41,6 +41,27 @@ def without_union(array: pa.Array) -> pa.Array:
     return array
 
 
+def without_unions(array: pa.Array) -> pa.Array:
+    """Unions at any depth of records and lists, as `joined_union` makes of them."""
+    kind = array.type
+    if pa.types.is_union(kind):
+        return joined_union([(mask, without_unions(branch)) for mask, branch in branches_of(array)], len(array))
+    if not _holds_union(kind):
+        return array
+    if pa.types.is_list(kind):
+        return with_items(array, without_unions(array.flatten()))
+    fields = [without_unions(field_of(array, index)) for index in range(kind.num_fields)]
+    return pa.StructArray.from_arrays(fields, kind.names, mask=array.is_null())
+
+
+def _holds_union(kind: pa.DataType) -> bool:
+    if pa.types.is_union(kind):
+        return True
+    if pa.types.is_list(kind):
+        return _holds_union(kind.value_type)
+    return pa.types.is_struct(kind) and any(_holds_union(kind.field(index).type) for index in range(kind.num_fields))
+
+
 def joined_union(branches: Branches, num_rows: int) -> pa.Array:
     """The values of all branches in one array that is no union.
 
@@ -66,8 +87,9 @@ def _of_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
             return [array.cast(pa.float64()) for array in arrays]
         except pa.ArrowInvalid:
             pass  # a LONG that no double holds
-    return [_texts(array) for array in arrays]
+    return [texts_of(array) for array in arrays]
 
 
-def _texts(array: pa.Array) -> pa.Array:
+def texts_of(array: pa.Array) -> pa.Array:
+    """Each value as text, nested ones as JSON."""
     return plain(cast_values(array, DataType.STRING, None).array)

@@ -110,7 +110,8 @@ class Statement:
     """A SELECT. Clauses that the text lacks are None or empty; defaults (LIMIT 10, TOP 10) are applied when compiling.
 
     `table` is the raw name as written, after the dialect's rules (`db.table`, quotes); `table_alias` the f of FROM
-    flights AS f; `group_by_all` for GROUP BY ALL, beside which `group_by` is empty; `explain` for EXPLAIN PLAN FOR;
+    flights AS f; `group_by_all` for GROUP BY ALL, beside which `group_by` is empty; `limit_all`
+    for LIMIT ALL, beside which `limit` is None; `explain` for EXPLAIN PLAN FOR;
     `options` merges OPTION(…) and SET, values as text.
     """
 
@@ -129,3 +130,4 @@ class Statement:
     explain: bool = False
     table_alias: str | None = None
     group_by_all: bool = False
+    limit_all: bool = False

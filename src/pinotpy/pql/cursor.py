@@ -101,8 +101,25 @@ class Cursor:
 
     def unexpected(self, expected: str, *, keywords: Iterable[str] = (), hint: str = "") -> ParseError:
         """expected …, found …; with the keyword that was perhaps meant."""
-        hint = hint or self.near(keywords)
+        hint = self._sign_hint() or hint or self.near(keywords)
         return self.error(f"expected {expected}, found {self.found()}{'; ' + hint if hint else ''}")
+
+    def _sign_hint(self) -> str:
+        """What to write for a sign of another language, whose parts are signs here: `==`, `->>`, `->`."""
+        before = self.ahead(-1)
+        if self._index == 0 or before.kind != SYMBOL or before.end != self.token.start:
+            return ""
+        if before.value == self.symbol == "=":
+            return "equality is a single ="
+        if before.value == "-" and self.symbol == ">":
+            field = self.ahead(1 if self.ahead(1).kind == STRING else 2)
+            path = f"$.{field.value.removeprefix('$.')}" if field.kind == STRING else "$.field"
+            column = self.ahead(-2).value if self.ahead(-2).kind in (WORD, QUOTED) else "column"
+            return (
+                f"a field of a JSON document is JSON_EXTRACT_SCALAR({column}, '{_clip(path)}', 'STRING'), "
+                f"or {column}.{_clip(path.removeprefix('$.'))} in SQL"
+            )
+        return ""
 
     def near(self, keywords: Iterable[str]) -> str:
         """The question whether a keyword was meant by the current word; "" if none is near."""

@@ -11,6 +11,7 @@ brackets nest at most DEPTH_MAX deep and finished expressions are at most DEPTH_
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from pinotpy.pql.ast import Call, Expression, Literal, Position
@@ -101,8 +102,10 @@ class ExpressionParser:
             operator = self._binary()
             if operator is None or operator.precedence < floor:
                 break
-            if operator.precedence == COMPARE and any(pending.precedence == COMPARE for pending in operators[-1:]):
-                raise cursor.unexpected("AND, OR or the end of the comparison", hint="comparisons do not chain")
+            if operator.precedence == COMPARE and _is_pending(operators, COMPARE):
+                is_joined = operators[-1].name == "concat"
+                hint = "|| joins texts, write OR between conditions" if is_joined else "comparisons do not chain"
+                raise cursor.unexpected("AND, OR or the end of the comparison", hint=hint)
             self._reduce(operands, operators, operator.precedence)
             operators.append(operator)
             cursor.take()
@@ -286,6 +289,12 @@ class ExpressionParser:
             self._check_long(signed, token, negative=False)
             append(signed)
         return tuple(literals)
+
+
+def _is_pending(operators: Sequence[_Operator], precedence: int) -> bool:
+    """Whether an operator that binds so waits for its right side, which what stands behind it belongs to."""
+    waiting = next((one for one in reversed(operators) if one.precedence <= precedence), None)
+    return waiting is not None and waiting.precedence == precedence
 
 
 def check_height(expression: Expression, cursor: Cursor) -> Expression:

@@ -273,6 +273,15 @@ def _check_number_end(query: QueryText, text: str, end: int) -> None:
         raise query.error(f"expected a number, found a number that runs into '{text[end]}'{hint}", end)
 
 
+_HINTS: Final = {
+    "!": "; write <> or !=, and NOT before a condition",
+    "&": "; write AND",
+    "|": "; write OR",
+    **dict.fromkeys("‘’‚‛′", "; write straight quotes: ' around a text"),
+    **dict.fromkeys("“”„‟″", "; write straight quotes: ' around a text, \" around a name"),
+}
+
+
 def _bad_character(query: QueryText, offset: int) -> ParseError:
     character = query.text[offset]
     if character in "'\"`":
@@ -285,5 +294,5 @@ def _bad_character(query: QueryText, offset: int) -> ParseError:
     if query.text.startswith("/*", offset):
         return query.error("expected the closing */ of the comment that starts here", offset)
     shown = character if character.isprintable() else f"U+{ord(character):04X}"
-    hint = "; write <> or !=" if character == "!" else ""
+    hint = _HINTS.get(character, "")
     return query.error(f"expected a name, a literal or an operator, found the character '{shown}'{hint}", offset)

@@ -7,16 +7,20 @@ Conditions are expressions like others. Subqueries, OVER and WITHIN GROUP are re
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import InvalidOperation
 from typing import Final
 
+from pinotpy.data_types import DataType
 from pinotpy.errors import ParseError
 from pinotpy.pql.aggregation_names import canonical_aggregation
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
+from pinotpy.pql.cursor import Cursor
 from pinotpy.pql.expressions import ADD, INDEX, IS, MATCH, ExpressionParser
 from pinotpy.pql.lexer import HEX, LIST, QUOTED, STRING, SYMBOL, WORD, Token
 from pinotpy.pql.literals import EXPONENT_MAX, boolean_literal, decimal_literal, is_beyond, null_literal, string_literal
 from pinotpy.pql.sql_elsewhere import NOT_THERE
+from pinotpy.pql.sql_instants import read_moment, with_instants
 from pinotpy.pql.sql_keywords import EXTRACT_UNITS, OPERATOR_NAMES, RESERVED
 from pinotpy.pql.sql_types import read_type
 
@@ -27,6 +31,10 @@ class SqlExpressionParser(ExpressionParser):
     """SQL."""
 
     quotes_names = True
+
+    def __init__(self, cursor: Cursor) -> None:
+        super().__init__(cursor)
+        self._instants: dict[int, Literal] = {}  # literals written as TIMESTAMP '…', by identity
 
     def number(self, token: Token) -> Literal:
         try:
@@ -96,7 +104,7 @@ class SqlExpressionParser(ExpressionParser):
         digits = token.value.lower()
         if len(digits) % 2 or any(c not in "0123456789abcdef" for c in digits):
             raise cursor.error("expected pairs of hexadecimal digits in x'…'", token)
-        return string_literal(digits, cursor.position(token))
+        return replace(string_literal(digits, cursor.position(token)), data_type=DataType.BYTES)
 
     def _name(self, first: Token) -> Identifier:
         cursor = self.cursor
@@ -170,11 +178,21 @@ class SqlExpressionParser(ExpressionParser):
         return null_literal(self.cursor.position(self.cursor.take()))
 
     def _dated(self) -> Expression | None:
-        """DATE '…', TIME '…' and TIMESTAMP '…' are their text."""
+        """DATE '…', TIME '…' and TIMESTAMP '…' are their text; what the last one is beside decides (sql_instants)."""
         if self.cursor.ahead().kind != STRING:
             return None
-        self.cursor.take()
-        return self.literal()
+        word = self.cursor.take().value.upper()
+        literal = self.literal()
+        if word == "TIMESTAMP" and literal is not None:
+            self._instants[id(literal)] = literal
+        return literal
+
+    def finished(self, expression: Expression) -> Expression:
+        """A whole expression, as it stands in a statement."""
+        return with_instants(expression, self._instants) if self._instants else expression
+
+    def _moment(self) -> Expression | None:
+        return read_moment(self.cursor)
 
     def _case(self) -> Expression | None:
         cursor = self.cursor
@@ -360,6 +378,9 @@ _SPECIAL: Final[dict[str, Callable[[SqlExpressionParser], Expression | None]]] =
     "DATE": SqlExpressionParser._dated,
     "TIME": SqlExpressionParser._dated,
     "TIMESTAMP": SqlExpressionParser._dated,
+    "CURRENT_DATE": SqlExpressionParser._moment,
+    "CURRENT_TIMESTAMP": SqlExpressionParser._moment,
+    "LOCALTIMESTAMP": SqlExpressionParser._moment,
     "CASE": SqlExpressionParser._case,
     "CAST": SqlExpressionParser._cast,
     "EXTRACT": SqlExpressionParser._extract,

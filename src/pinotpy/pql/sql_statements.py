@@ -137,7 +137,7 @@ class SqlStatementParser:
         return statement
 
     def _expression(self) -> Expression:
-        return check_height(self.expressions.expression(), self.cursor)
+        return check_height(self.expressions.finished(self.expressions.expression()), self.cursor)
 
     def _expressions(self) -> list[Expression]:
         items = [self._expression()]
@@ -199,6 +199,7 @@ class SqlStatementParser:
                 limited = True
                 cursor.take()
                 if cursor.take_word("ALL"):
+                    statement = replace(statement, limit_all=True)
                     continue
                 count = self._count("LIMIT")
                 if cursor.symbol == "," and not skipped:

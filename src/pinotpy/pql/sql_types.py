@@ -9,6 +9,8 @@ from pinotpy.pql.cursor import Cursor
 from pinotpy.pql.lexer import QUOTED, STRING, WORD
 from pinotpy.pql.literals import string_literal
 
+# Of DECIMAL(precision, scale), digits; without both a DECIMAL has as many as a value needs.
+PRECISION_MAX: Final = 1_000
 _TYPE_NAMES: Final = {
     "INT": "INTEGER",
     "BIGINT": "LONG",
@@ -39,9 +41,18 @@ def read_type(cursor: Cursor, after: str) -> Literal:
         )
     if type_name == "DOUBLE" and cursor.word == "PRECISION":
         cursor.take()
-    if cursor.take_symbol("("):  # VARCHAR(10), DECIMAL(10, 2): lengths are read and not kept
-        cursor.integer("the type")
-        if cursor.take_symbol(","):
-            cursor.integer("','")
+    type_name = _TYPE_NAMES.get(type_name, type_name)
+    if cursor.take_symbol("("):
+        start = cursor.token
+        precision = cursor.integer("the type")
+        scale = cursor.integer("','") if cursor.take_symbol(",") else 0
         cursor.expect_symbol(")")
-    return string_literal(_TYPE_NAMES.get(type_name, type_name), cursor.position(token))
+        if type_name == "DECIMAL":  # VARCHAR(10): the length is read and not kept
+            if not 1 <= precision <= PRECISION_MAX or not 0 <= scale <= precision:
+                raise cursor.error(
+                    f"expected DECIMAL(precision, scale) with 1 to {PRECISION_MAX} digits and a scale from 0 to the "
+                    f"precision, found DECIMAL({precision}, {scale})",
+                    start,
+                )
+            type_name = f"DECIMAL({precision},{scale})"
+    return string_literal(type_name, cursor.position(token))

@@ -15,6 +15,7 @@ from in_process import InProcessCluster
 from pinotpy.clock import SystemClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.data_types import DataType
 from pinotpy.kernels.compile_processes import Compilers, Wanted
 from pinotpy.kernels.demand import KernelMissingError
 from pinotpy.kernels.kernel_names import Kernel
@@ -30,6 +31,9 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
     "tail": ("STRING", ["a", "b", None, "c", "d", "e", "f", "g", "h", "i", "j", "k"]),
     "whole": ("INT", [1] * 12),
     "tags": ("INT", [[1, 2], None, *([[3]] * 10)]),
+    "digits": ("STRING", [str(number) for number in range(0, 24, 2)]),
+    "seen": ("TIMESTAMP", [1_700_000_000_000 + number for number in range(12)]),
+    "flag": ("BOOLEAN", [False, True] * 6),
 }
 
 
@@ -38,8 +42,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
     """Three segments on two servers; the second and the third have no nulls."""
     built = InProcessCluster(tmp_path_factory.mktemp("warnings"), num_servers=2)
     specs = [
-        {"name": name, "dataType": kind, "singleValueField": name != "tags"} for name, (kind, _) in COLUMNS.items()
+        {"name": name, "dataType": kind, "singleValueField": name != "tags"}
+        for name, (kind, _) in COLUMNS.items()
+        if name != "seen"
     ]
+    seen = {"name": "seen", "dataType": "TIMESTAMP", "format": "TIMESTAMP", "granularity": "1:MILLISECONDS"}
     config = {
         "tableName": "t",
         "tableType": "OFFLINE",
@@ -48,15 +55,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
         "tableIndexConfig": {"nullHandlingEnabled": True, "noDictionaryColumns": ["whole"]},
         "metadata": {},
     }
-    types = {"INT": pa.int32(), "STRING": pa.string()}
     rows = pa.record_batch(
         {
-            name: pa.array(values, pa.list_(types[kind]) if name == "tags" else types[kind])
+            name: pa.array(values, pa.list_(pa.int32()) if name == "tags" else DataType(kind).arrow)
             for name, (kind, values) in COLUMNS.items()
         }
     )
     built.add_table(
-        Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": specs}),
+        Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": specs, "dateTimeFieldSpecs": [seen]}),
         TableConfig.from_json(config),
         [[rows.slice(0, 4)], [rows.slice(4, 4)], [rows.slice(8, 4)]],
     )
@@ -254,10 +260,71 @@ def test_texts_compared_with_a_number_are_named(cluster: InProcessCluster, text:
     assert cluster.ask_arrow(text).warnings == (said,)
 
 
+DIGITS_BESIDE_ID = (
+    "column 'digits' holds texts, column 'id' numbers: they are compared as numbers, and a text that is no number ends "
+    "the query"
+)
+AS_DOUBLE = "; write CAST(digits AS DOUBLE) to compare numbers, CAST(id AS VARCHAR) to compare texts"
+SEEN_BESIDE_ID = "column 'seen' holds instants, column 'id' numbers: these are taken as milliseconds since 1970"
+BESIDE = {
+    "SELECT COUNT(*) FROM t WHERE digits = id": DIGITS_BESIDE_ID + AS_DOUBLE,
+    "SELECT COUNT(*) FROM t WHERE id > 3 AND NOT id < digits": DIGITS_BESIDE_ID + AS_DOUBLE,
+    "SELECT COUNT(*) FROM t WHERE digits IS DISTINCT FROM id": DIGITS_BESIDE_ID + AS_DOUBLE,
+    "SELECT COUNT(*) FILTER (WHERE digits >= id) FROM t": DIGITS_BESIDE_ID + AS_DOUBLE,
+    "SELECT digits = id FROM t LIMIT 3": DIGITS_BESIDE_ID + AS_DOUBLE,
+    "SELECT SUM(CASE WHEN digits = id THEN 1 ELSE 0 END) FROM t": DIGITS_BESIDE_ID + AS_DOUBLE,
+    "SELECT CASE WHEN digits = id THEN 'a' ELSE 'b' END, COUNT(*) FROM t GROUP BY 1": DIGITS_BESIDE_ID + AS_DOUBLE,
+    "SELECT id FROM t ORDER BY digits = id, id LIMIT 3": DIGITS_BESIDE_ID + AS_DOUBLE,
+    "SELECT COUNT(*) FROM t WHERE UPPER(digits) = id + 1": (
+        "upper(digits) holds texts, plus(id,'1') numbers: they are compared as numbers, and a text that is no number "
+        "ends the query; write CAST(… AS DOUBLE) to compare numbers, CAST(… AS VARCHAR) to compare texts"
+    ),
+    "SELECT COUNT(*) FROM t WHERE digits < seen": (
+        "column 'digits' holds texts, column 'seen' instants: they are compared as numbers (milliseconds since 1970), "
+        "and a text that is no number ends the query; write CAST(digits AS TIMESTAMP) to compare instants, "
+        "CAST(seen AS VARCHAR) to compare texts"
+    ),
+    "SELECT COUNT(*) FROM t WHERE flag = digits": (
+        "column 'digits' holds texts, column 'flag' booleans: they are compared as numbers (1 and 0), and a text that "
+        "is no number ends the query; write CAST(digits AS BOOLEAN) to compare booleans, CAST(flag AS VARCHAR) to "
+        "compare texts"
+    ),
+    "SELECT COUNT(*) FROM t WHERE seen > id": (
+        f"{SEEN_BESIDE_ID}; write CAST(id AS TIMESTAMP) if that is meant, FROMEPOCHSECONDS(id) or its like for another "
+        "unit"
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), BESIDE.items(), ids=list(BESIDE))
+def test_columns_of_different_types_that_are_compared_are_named(
+    cluster: InProcessCluster, text: str, said: str
+) -> None:
+    for _ in range(3):
+        answer = cluster.sql(text)
+        assert (answer["exceptions"], answer.get("warnings")) == ([], [said])
+    assert cluster.ask_arrow(text).warnings == (said,)
+
+
+def test_a_comparison_that_a_text_ends_is_explained_beside_the_error(cluster: InProcessCluster) -> None:
+    answer = cluster.sql("SELECT COUNT(*) FROM t WHERE tail = id AND tail IS NOT NULL")
+    assert "found the text 'a'" in answer["exceptions"][0]["message"]
+    assert answer["warnings"] == [DIGITS_BESIDE_ID.replace("digits", "tail") + AS_DOUBLE.replace("digits", "tail")]
+
+
+def test_pql_names_columns_of_different_types_too(cluster: InProcessCluster) -> None:
+    assert cluster.pql("SELECT COUNT(*) FROM t WHERE equals(digits, id) = 1")["warnings"] == [DIGITS_BESIDE_ID]
+
+
 def test_values_of_one_type_are_compared_without_a_word(cluster: InProcessCluster) -> None:
     for text in (
         "SELECT COUNT(*) FROM t WHERE tail > '10' AND id > 3 AND late IN (1, 2)",
         "SELECT COUNT(*) FROM t WHERE id > '3'",  # read as a number, or refused
         "SELECT COUNT(*) FROM t WHERE tail LIKE '1%'",
+        "SELECT COUNT(*) FROM t WHERE digits = tail AND id <> late",
+        "SELECT COUNT(*) FROM t WHERE CAST(digits AS DOUBLE) = id AND digits <> CAST(id AS VARCHAR)",
+        "SELECT COUNT(*) FROM t WHERE seen > CAST(id AS TIMESTAMP) AND seen > FROMEPOCHSECONDS(id)",
+        "SELECT COUNT(*) FROM t WHERE seen < now() AND seen > seen - 86400000 AND YEAR(seen) > id",
+        "SELECT COUNT(*) FROM t WHERE CAST(digits AS TIMESTAMP) < seen AND flag = (id > 3)",
     ):
         assert "warnings" not in cluster.sql(text)

@@ -103,6 +103,11 @@ def test_values_have_the_literals_of_their_dialect() -> None:
         "'true'", "0.0000001", "10000000000000000000000.0", "5", "0.5", "1000", "'01ff'",
     ]  # fmt: skip
     assert [literal(value, "sql") for value in (False, None, ["a", 1])] == ["false", "NULL", "('a', 1)"]
+    assert [literal(value) for value in (b"\x12\x34", bytearray(b"\xff"), [b"", b"a"])] == [
+        "x'1234'",
+        "x'ff'",
+        "(x'', x'61')",
+    ]
     east = timezone(timedelta(hours=2))
     assert literal(datetime(2013, 1, 2, 3, 4, 5, 6000, tzinfo=east)) == "'2013-01-02 01:04:05.006'"
     assert literal(datetime(2013, 1, 2, tzinfo=UTC)) == "'2013-01-02 00:00:00.000'"

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 
+from pinotpy.data_types import DataType
 from pinotpy.errors import ParseError
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, OrderItem, Star, Statement
 from pinotpy.pql.parser import parse_sql
@@ -53,7 +54,7 @@ def string(text: str) -> Literal:
         ("TIMESTAMP '2020-01-01 00:00:00'", string("2020-01-01 00:00:00")),
         ("a['k']", Call("item", (A, string("k")))),
         ("ARRAY[1, 2]", Call("array", (ONE, TWO))),
-        ("x'FF'", string("ff")),
+        ("x'FF'", Literal("ff", "ff", True, data_type=DataType.BYTES)),
         ("json_extract_scalar(a, '$')", Call("jsonextractscalar", (A, string("$")))),
         ("regexp_like(a, 'x')", Call("regexp_like", (A, string("x")))),
         ("STDDEV_POP(a)", Call("stddevpop", (A,))),

@@ -11,7 +11,7 @@ from pinotpy.cli import options
 from pinotpy.cli.confirming import confirm
 from pinotpy.cli.option_groups import ControllerOptions, controller_options, takes
 from pinotpy.cli.showing import counted
-from pinotpy.errors import PinotError
+from pinotpy.errors import PinotError, UserError
 
 NAME = "delete-table"
 
@@ -19,9 +19,17 @@ NAME = "delete-table"
 @takes(controller_options)
 def run(
     common: ControllerOptions,
-    table_name: Annotated[str, typer.Option("--table-name", help="name of the table, with or without type")],
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="name of the table, with or without type")
+    ] = None,
+    option_name: Annotated[str | None, typer.Option("--table-name", help="the same, as an option")] = None,
     yes: options.Yes = False,
 ) -> None:
+    table_name = table or option_name
+    if table_name is None or (table and option_name and table != option_name):
+        raise UserError(
+            "expected the name of one table: pinotpy delete-table TABLE, such as flights or flights_OFFLINE"
+        )
     with common.client() as client:
         if not yes:
             num_segments = sum(len(names) for names in client.segments(table_name).values())

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pinotpy.cli.option_groups import ControllerOptions, controller_options, takes
-from pinotpy.errors import UserError
+from pinotpy.cli.showing import counted, some_of, utc
+from pinotpy.errors import PinotError, UserError
+from pinotpy.names import split_table_name
+
+if TYPE_CHECKING:
+    from pinotpy.client.controller import ControllerClient
 
 NAME = "update-table"
+_DAY_MS = 86_400_000
 
 
 @takes(controller_options)
@@ -45,9 +52,28 @@ def run(
             name = documents.table_config.raw_table_name
             common.print_status(client.update_table(name, config))
             tables = [documents.table_config.name_with_type] if schema_file is None else [name]
+            if not common.as_json:
+                _tell_of_retention(client, documents.table_config.name_with_type)
         if not reload:
             if not common.as_json:
                 typer.echo("Segments stay as they are until they are reloaded: --reload, or reload-segments", err=True)
             return
         jobs = [job for table in tables for job in client.reload_segments(table)["reloadJobIds"]]
         follow_reloads(client, jobs, wait=True, timeout_s=timeout_s, as_json=common.as_json)
+
+
+def _tell_of_retention(client: ControllerClient, table: str) -> None:
+    """What the new config lets retention delete: the next run does it, and no query sees those rows any more."""
+    _, kind = split_table_name(table)
+    with suppress(PinotError):  # the config is replaced, whatever this read says
+        plan = client.retention(table).get(str(kind)) or {}
+        expired = plan.get("expiredSegments") or {}
+        if not expired or plan["retentionMs"] is None:
+            return
+        rows = f"rows older than {plan['retentionMs'] / _DAY_MS:g} days"
+        typer.echo(
+            f"Retention deletes {counted(len(expired), 'segment')} of {table} at its next run ({rows}; the newest of "
+            f"them is of {utc(max(expired.values()))}): {some_of(list(expired))}. show-retention {table} lists them; a "
+            "longer retentionTimeValue keeps them",
+            err=True,
+        )

@@ -6,13 +6,16 @@ every other type is an error (reference: CastTransformFunction of 0.6.0). SQL kn
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final
 
 import orjson
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
+from pinotpy.decimals import DIGITS_MAX, decode_decimal, encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.arguments import constant_text, map_distinct, texts
 from pinotpy.functions.scalar.conversions import converted, on_array, timestamp_texts, wrapped_ints, wrapped_longs
@@ -36,12 +39,17 @@ _SQL_TYPES: Final = {
     "JSON": DataType.JSON,
     "BYTES": DataType.BYTES,
 }
+# What SQL's grammar makes of DECIMAL(10, 2), each number checked.
+_DIGITS: Final = re.compile(r"DECIMAL\(([0-9]+),([0-9]+)\)")
 
 
 def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     operand = operands[0]
     written = constant_text(operands[1], "type", "CAST").upper()
     known = _SQL_TYPES if dialect is Dialect.SQL else _PQL_TYPES
+    digits = _DIGITS.fullmatch(written) if dialect is Dialect.SQL else None
+    if digits is not None:
+        written = "DECIMAL"
     target = known.get(written.removesuffix("_ARRAY") if not operand.single_value else written)
     if target is None:
         raise InvalidQueryError(
@@ -56,6 +64,8 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     if not operand.single_value and dialect is Dialect.PQL:
         raise InvalidQueryError(f"CAST takes single values, found {operand.name}")
     convert = _converter(operand.data_type, target, dialect)
+    if digits is not None:
+        convert = _within(convert, int(digits[1]), int(digits[2]))
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
         if operand.single_value:
@@ -80,6 +90,27 @@ def _converter(source: DataType | None, target: DataType, dialect: Dialect) -> C
     if target.is_text:
         return lambda values: texts(values, source)
     return lambda values: converted(values, source, target)
+
+
+def _within(convert: Callable[[Value], Value], precision: int, scale: int) -> Callable[[Value], Value]:
+    """BIG_DECIMAL rounded to `scale` digits behind the point, halves away from zero; QueryExecutionError for numbers
+    that then have more than `precision` digits.
+    """
+    step, digits = Decimal(1).scaleb(-scale), Context(prec=DIGITS_MAX)
+
+    def rounded(data: bytes) -> bytes:
+        value = decode_decimal(data)
+        if value.adjusted() <= precision:  # else it has too many digits before the point alone
+            value = value.quantize(step, ROUND_HALF_UP, digits)
+            if not value or value.adjusted() < precision - scale:
+                return encode_decimal(value)
+        whole = precision - scale
+        raise QueryExecutionError(
+            f"{str(value)[:40]} does not fit DECIMAL({precision},{scale}), which has {whole} "
+            f"digit{'s' * (whole != 1)} before the point; give it a higher precision"
+        )
+
+    return lambda values: on_array(convert(values), lambda array: map_distinct(array, rounded, pa.binary()))
 
 
 def _json_of_text(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -35,7 +35,8 @@ _AS_NUMBER: Final = {DataType.BOOLEAN: DataType.INT, DataType.TIMESTAMP: DataTyp
 _EXPONENT_MAX: Final = 10_000  # of numbers in text: 1e999999999 is 13 bytes, and a gigabyte when printed
 _MILLIS: Final = re.compile(r"-?[0-9]{1,18}")
 _TIMESTAMP: Final = re.compile(
-    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(\.[0-9]{1,9})?)?Z?)?"
+    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+    r"(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(\.[0-9]{1,9})?)?(?:Z| ?([+-])([0-9]{2})(?::?([0-9]{2}))?)?)?"
 )
 
 
@@ -148,24 +149,28 @@ def _timestamps(array: pa.Array, source: DataType | None) -> pa.Array:
 
 
 def timestamp_of_text(text: str) -> int:
-    """Milliseconds of `yyyy-MM-dd[ HH:mm[:ss[.f]]]` (UTC, also with T and Z) or of digits; raises
-    QueryExecutionError.
+    """Milliseconds of `yyyy-MM-dd[ HH:mm[:ss[.f]]]` (UTC, also with T, with Z or an offset such as +02 or -05:30 behind
+    it) or of digits; raises QueryExecutionError.
     """
     if _MILLIS.fullmatch(text):
         return int(text)
     match = _TIMESTAMP.fullmatch(text)
     if match is not None:
-        year, month, day, hour, minute, second, fraction = match.groups()
+        year, month, day, hour, minute, second, fraction, sign, hours, minutes = match.groups()
         try:
             moment = datetime(
                 int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC
             )
-        except ValueError:
+            if sign is not None:
+                offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+                moment = moment - offset if sign == "+" else moment + offset
+        except (ValueError, OverflowError):
             pass
         else:
             return round(moment.timestamp()) * 1000 + int((fraction or ".0")[1:4].ljust(3, "0"))
     raise QueryExecutionError(
-        f"expected a time such as 2020-02-29 23:59:59.5 or milliseconds, found the text '{text[:40]}'"
+        "expected a time such as 2020-02-29 23:59:59.5 (in UTC, or with an offset such as +02:00 behind it) or "
+        f"milliseconds, found the text '{text[:40]}'"
     )
 
 

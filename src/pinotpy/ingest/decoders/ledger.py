@@ -33,7 +33,7 @@ class StreamLedger:
 
     records: that were read. rows = indexed + filtered + rejected: a record is one row, but for tombstones, which are
     none, and for records that complexTypeConfig makes several of.
-    causes: of rejected rows, column and cause. nulls, cuts, replaced, dropped: as in RowLedger.
+    causes: of rejected rows, column and cause. nulls, cuts, replaced, dropped, unmapped: as in RowLedger.
     expected: columns that records are to fill, computed ones left out; fields: names that the first records have,
     looked up while no record fills a column.
     """
@@ -50,6 +50,7 @@ class StreamLedger:
     cuts: Counter[str] = field(default_factory=Counter)
     replaced: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    unmapped: Counter[str] = field(default_factory=Counter)
     null_times: int = 0
     expected: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
@@ -78,6 +79,7 @@ class StreamLedger:
             (self.cuts, rows.cuts),
             (self.replaced, rows.replaced),
             (self.dropped, rows.dropped),
+            (self.unmapped, rows.unmapped),
         ):
             mine.update(of_batch)
         for rejected in rows.rejects:
@@ -108,6 +110,7 @@ class StreamLedger:
             (self.cuts, other.cuts),
             (self.replaced, other.replaced),
             (self.dropped, other.dropped),
+            (self.unmapped, other.unmapped),
         ):
             mine.update(of_batch)
 
@@ -153,6 +156,7 @@ class StreamLedger:
             "cut": dict(self.cuts),
             "replacedByDefault": dict(self.replaced),
             "droppedFromLists": dict(self.dropped),
+            "unmappedByField": dict(self.unmapped),
         }
         return _with_missing(counts)
 

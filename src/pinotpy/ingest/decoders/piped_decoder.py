@@ -157,6 +157,7 @@ def _add(counts: RowLedger, attempt: RowLedger) -> None:
         (attempt.cuts, counts.cuts),
         (attempt.replaced, counts.replaced),
         (attempt.dropped, counts.dropped),
+        (attempt.unmapped, counts.unmapped),
         (attempt.rejects_by_column, counts.rejects_by_column),
     ):
         mine.update(of_column)

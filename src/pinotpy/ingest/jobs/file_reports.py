@@ -33,6 +33,7 @@ def file_report(uri: str, size_bytes: int, ledger: RowLedger, error: str | None 
         "cuts_by_column": ledger.cuts,
         "defaults_by_column": ledger.replaced,
         "dropped_by_column": ledger.dropped,
+        "unmapped_by_field": ledger.unmapped,
         "rejects_by_cause": ledger.causes,
     }
     counts |= {name: dict(sorted(column_counts.items())) for name, column_counts in by_column.items()}

@@ -36,6 +36,7 @@ BY_COLUMN_COUNTS: Final = (
     "cuts_by_column",
     "defaults_by_column",
     "dropped_by_column",
+    "unmapped_by_field",
     "rejects_by_cause",
 )
 _TOLD: Final = (
@@ -43,6 +44,7 @@ _TOLD: Final = (
     ("cuts_by_column", "cut to their longest length (maxLength)"),
     ("defaults_by_column", "replaced by the default (longer than maxLength, or NaN)"),
     ("dropped_by_column", "left out of lists"),
+    ("unmapped_by_field", "that no column takes: columns read fields of records, the row has no record there"),
 )
 
 # What a push's report counts of each cluster, and how its last line says so.
@@ -74,8 +76,8 @@ class FileReport:
 
     `error`: why it could not be read to its end; its rows are then in no segment. The columns of the schema that it
     lacks, with fields of it that fill no column; of the rows that are indexed, by column: rows without a value, values
-    cut to their longest length, values in whose place the default stands, entries left out of lists; and rows without a
-    value in the time column.
+    cut to their longest length, values in whose place the default stands, entries left out of lists; by field, values
+    of which only parts would fill columns, and which have none; and rows without a value in the time column.
     `checksum`: of its bytes, as of SegmentInput. `rejects_by_cause`: rejected rows by `ledger.cause_text`.
     """
 
@@ -95,6 +97,7 @@ class FileReport:
     cuts_by_column: Mapping[str, int] = field(default_factory=dict)
     defaults_by_column: Mapping[str, int] = field(default_factory=dict)
     dropped_by_column: Mapping[str, int] = field(default_factory=dict)
+    unmapped_by_field: Mapping[str, int] = field(default_factory=dict)
     num_null_times: int = 0
     checksum: str = ""
     rejects_by_cause: Mapping[str, int] = field(default_factory=dict)

@@ -95,6 +95,18 @@ def read(
         progress(file.position_bytes, file.size_bytes)
 
 
+def declared(file: InputFile, columns: Sequence[ReaderColumn]) -> pa.RecordBatch:
+    """The types that a file's schema gives these columns, as a batch without rows. Raises DataError for what is no Avro
+    file.
+    """
+    try:
+        with file.open() as raw:
+            record = read_header(cast(BinaryIO, buffered_reader(raw))).schema
+        return RecordDecoder(record, sources_of(record, columns)).no_rows()
+    except (ValueError, RecursionError, DamagedAvroError) as error:
+        raise file.broken(f"no Avro file that can be read: {_cause(error)}") from error
+
+
 def _cause(error: BaseException) -> str:
     return str(error)[:300] or type(error).__name__
 
@@ -146,6 +158,10 @@ class RecordDecoder:
         ]
         self._frames = np.zeros((kernel.DEPTH_MAX, 3), np.int64)
         self.num_rows_before_error = 0
+
+    def no_rows(self) -> pa.RecordBatch:
+        """A batch without rows, of the types that rows would have."""
+        return self._batch(Assembler(np.zeros(0, np.uint8), [np.zeros(0, np.int64) for _ in self._rooms]), 0)
 
     def batches(self, stream: BinaryIO, header: Header) -> Iterator[pa.RecordBatch]:
         waiting: list[tuple[int, bytes]] = []

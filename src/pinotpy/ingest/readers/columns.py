@@ -12,6 +12,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
@@ -19,8 +20,10 @@ from pinotpy.ingest import json_text
 from pinotpy.ingest.casting import java_double
 from pinotpy.ingest.conversion import Bad, Converted
 from pinotpy.ingest.readers.spec import ReaderColumn
+from pinotpy.ingest.unions import union_of
 
 _NONE = type(None)
+_NESTED = (dict, list)
 _TEXTUAL = (DataType.JSON, DataType.MAP)
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 _NUMBERS = (*_WHOLE, DataType.FLOAT, DataType.DOUBLE)
@@ -93,10 +96,12 @@ def _without_numbers(values: Sequence[Any], bad: list[Bad]) -> list[Any]:
 
 
 def nested_array(values: Sequence[Any]) -> pa.Array:
-    """Objects as structs of all their keys, lists as lists, scalars as they are; where kinds meet, each value is
-    text.
+    """Objects as structs of all their keys, lists as lists, scalars as they are. Where objects or lists meet other
+    values, an Arrow union of what each kind makes; where scalars of several kinds meet, each is text.
     """
     kinds = set(map(type, values)) - {_NONE}
+    if len(kinds) > 1 and not kinds.isdisjoint(_NESTED):
+        return _of_several_kinds(values)
     if kinds == {dict}:
         names = dict.fromkeys(name for value in values if value is not None for name in value)
         missing = pa.array([value is None for value in values])
@@ -115,6 +120,14 @@ def nested_array(values: Sequence[Any]) -> pa.Array:
         return _array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return _array([_plain(value, True) for value in values])
+
+
+def _of_several_kinds(values: Sequence[Any]) -> pa.Array:
+    masks = [np.array([isinstance(value, kind) for value in values], np.bool_) for kind in _NESTED]
+    is_none = np.array([value is None for value in values], np.bool_)
+    masks.append(~np.logical_or.reduce([*masks, is_none]))
+    branches = [(mask, nested_array([values[row] for row in np.flatnonzero(mask).tolist()])) for mask in masks]
+    return union_of(branches, len(values))
 
 
 def _offsets(lengths: Sequence[int]) -> list[int]:

@@ -143,6 +143,7 @@ def build_file(
         may_split = may_split and bool(build.parts)
         again = learned(lessons, rejects, sniffed, guessed)
         again = _with_fields_and_times(again, report, sniffed, wishes)
+        again = _with_whole_fields(again, report, sniffed) if is_new else again
         if again == lessons:
             if report.error is not None and rejects and reject_share > 0:
                 # A share of the file, not of each part.
@@ -154,6 +155,12 @@ def build_file(
             )
         guessed.update({one.column for one in rejects})
         lines += _told(lessons, again, sniffed)
+        lines += [
+            f"field '{name}': in {count:,} row{'s' * (count != 1)} it holds something else than a record: it is not "
+            "taken apart, every row has its value whole, as JSON"
+            for name, count in report.by_column("unmapped_by_field").items()
+            if name in again.whole
+        ]
         lessons = again
         shutil.rmtree(folder, ignore_errors=True)
     raise DataError(f"'{file.name}' was read {_READINGS_MAX} times, and its rows still taught something new: name the "
@@ -186,6 +193,17 @@ def _with_fields_and_times(lessons: Lessons, report: JobReport, sniffed: Sniffed
         if name not in lessons.without_time:
             lessons = replace(lessons, without_time=(*lessons.without_time, name))
     return lessons
+
+
+def _with_whole_fields(lessons: Lessons, report: JobReport, sniffed: Sniffed) -> Lessons:
+    """With the fields that some rows have no record in, but for those of which the caller named a part's type."""
+    wished = [column.source for column in sniffed.columns if column.is_wished]
+    fresh = [
+        name
+        for name in report.by_column("unmapped_by_field")
+        if name not in lessons.whole and not any(source.startswith(f"{name}.") for source in wished)
+    ]
+    return replace(lessons, whole=(*lessons.whole, *fresh)) if fresh else lessons
 
 
 def _other_fields(report: JobReport) -> tuple[str, ...]:

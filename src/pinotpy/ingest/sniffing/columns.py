@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pinotpy.errors import UserError
 from pinotpy.ingest.sniffing import expressions
 from pinotpy.ingest.sniffing.fields import Field
 from pinotpy.ingest.sniffing.guess import NULL_TEXTS, NULL_TEXTS_OF_TEXT, ColumnGuess, LateValue, Wishes
+from pinotpy.ingest.sniffing.matching import every
 from pinotpy.ingest.sniffing.texts import FINER_THAN_MILLIS, Marks, TextGuess, guess_text
 from pinotpy.ingest.time_values import millis_from_temporal
 
@@ -51,16 +53,21 @@ def text_values(field: Field, wishes: Wishes, late: Sequence[LateValue] = ()) ->
     trimmed = pc.utf8_trim_whitespace(distinct)
     is_padded = not trimmed.equals(distinct)
     trimmed = trimmed.unique()
-    null_texts = {*NULL_TEXTS, *wishes.null_texts, ""} - set(wishes.kept_texts)
-    is_null = pc.is_in(trimmed, value_set=pa.array(sorted(null_texts)))
+    is_null = pc.is_in(trimmed, options=_null_texts(wishes.null_texts, wishes.kept_texts))
     nulls = [text for text in trimmed.filter(is_null).to_pylist() if text]
     texts = trimmed.filter(pc.invert(is_null))
     of_text = [text for text in nulls if text in NULL_TEXTS_OF_TEXT or text in wishes.null_texts]
     # NA among codes of two letters is one: Namibia.
-    is_code = len(texts) > 0 and pc.all(pc.match_substring_regex(texts, "^[A-Z]{2}$")).as_py()
+    is_code = len(texts) > 0 and every(texts, "^[A-Z]{2}$")
     if is_code and "NA" not in wishes.null_texts:
         of_text = [text for text in of_text if text != "NA"]
     return TextValues(texts, tuple(sorted(nulls)), tuple(sorted(of_text)), is_padded)
+
+
+@lru_cache(maxsize=16)
+def _null_texts(more: tuple[str, ...], kept: tuple[str, ...]) -> pc.SetLookupOptions:
+    """The texts that mean no value, made once for all columns of a file."""
+    return pc.SetLookupOptions(pa.array(sorted({*NULL_TEXTS, *more, ""} - set(kept))))
 
 
 def column_guess(

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from pinotpy.errors import PinotError
 from pinotpy.functions.time.date_parsing import parse_instants
+from pinotpy.ingest.sniffing.matching import every
 
 ORDERS: Final = ("ymd", "dmy", "mdy")
 _SHAPE: Final = (
@@ -58,9 +59,9 @@ def date_guess(values: pa.Array, prefers: Iterable[str]) -> DateGuess | None:
     first = values[0].as_py() if len(values) else ""
     if not any(letter.isdigit() for letter in first) or len(first) > 40:
         return None
-    if pc.all(pc.match_substring_regex(values, _SHAPE)).as_py():
+    if every(values, _SHAPE):
         return _by_digits(values, tuple(prefers))
-    if pc.all(pc.match_substring_regex(values, _MONTH_NAME)).as_py():
+    if every(values, _MONTH_NAME):
         for pattern in _NAMED:
             instants = _instants(pattern, values)
             if instants is not None:

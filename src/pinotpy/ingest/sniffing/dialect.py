@@ -200,9 +200,10 @@ def _header(records: list[list[str]], width: int, wishes: Wishes, delimiter: str
         return wishes.header, 1.0, ""
     # A header that comes again further down is no row.
     first, rest = records[0], [record for record in records[1:] if len(record) == width and record != records[0]]
-    if any(_is_value(text) for text in first):
+    are_values = [_is_value(text) for text in first]
+    if any(are_values):
         # A year may stand in a header, among names, over rows of another kind.
-        names = [text for text in first if text.strip() and not _is_value(text)]
+        names = [text for text, is_value in zip(first, are_values, strict=True) if text.strip() and not is_value]
         if len(names) < len(first) / 2 or not rest:
             return False, 0.9, "the first row holds values"
     if not rest:
@@ -216,7 +217,7 @@ def _header(records: list[list[str]], width: int, wishes: Wishes, delimiter: str
         if guess.data_type is not DataType.STRING:
             typed += 1
             mismatched += (
-                not _is_value(first[number])
+                not are_values[number]
                 and guess_text(pa.array([*values, first[number].strip()], pa.string()).unique(), marks).data_type
                 is not guess.data_type
             )

@@ -75,6 +75,7 @@ class Lessons:
         as_text: column for which no guess held, or of which the values are not known → row.
         encoding: of a file that is not UTF-8 further down.
         more_fields: of JSON, that only later records have.
+        whole: fields that are records in some rows only: they are not taken apart.
         without_time: columns whose times leave 1971..2071.
     """
 
@@ -83,6 +84,7 @@ class Lessons:
     encoding: str | None = None
     more_fields: tuple[str, ...] = ()
     without_time: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

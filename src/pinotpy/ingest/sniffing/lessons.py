@@ -66,7 +66,8 @@ def learned(
         if one.cause == NOT_UTF8 and sniffed.reader_config.get("encoding") is None:
             encoding = "windows-1252"
         elif one.column in types and one.column not in wished and types[one.column] != "STRING":
-            if not one.value or guessed_before.get(one.column, 0) >= _GUESSES_MAX:
+            is_hopeless = not one.value or types[one.column] == "JSON"
+            if is_hopeless or guessed_before.get(one.column, 0) >= _GUESSES_MAX:
                 as_text.setdefault(one.column, one.row)
             values = late.setdefault(one.column, [])
             if len(values) < _LATE_KEPT:

@@ -18,9 +18,11 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import DataError
 from pinotpy.ingest.readers.arrow_damage import DAMAGE, cause_of
 from pinotpy.ingest.readers.avro_container import DamagedAvroError, read_header
+from pinotpy.ingest.readers.avro_format import declared
 from pinotpy.ingest.readers.catalog import reader_for
 from pinotpy.ingest.readers.json_format import field_names
 from pinotpy.ingest.readers.spec import FileFormat, InputFile, ReaderColumn, buffered_reader
+from pinotpy.ingest.unions import texts_of, without_unions
 
 _CELLS: Final = 1_000_000
 _ROWS: Final = (1_000, 20_000)
@@ -72,18 +74,30 @@ def read_sample(
     # Closed before its end: readers that work ahead stop then.
     with closing(reader_for(file_format)(file, columns, config, reject, lambda done, total: None)) as reading:  # type: ignore[type-var]
         for part in reading:
-            batches.append(part.batch)
+            batches.append(part.batch.slice(0, max(0, rows_max - rows)))
             rows += part.batch.num_rows
             if rows >= rows_max:
                 is_whole = next(iter(reading), None) is None if rows == rows_max else False
                 break
     if not batches and file_format in (FileFormat.PARQUET, FileFormat.ORC):
         return Sample(_declared(file, file_format).empty_table().select(names), is_whole=True)
+    if not batches and file_format is FileFormat.AVRO:
+        rows_of_types = pa.Table.from_batches([declared(file, columns)])
+        return Sample(rows_of_types, True, len(rejected), *rejected[:1])
     if not batches:
         return Sample(pa.table({name: pa.nulls(0, pa.string()) for name in names}), True, len(rejected), *rejected[:1])
-    tables = [pa.Table.from_batches([batch]) for batch in batches]
-    table = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
-    return Sample(table.slice(0, rows_max).combine_chunks(), is_whole, len(rejected), *rejected[:1])
+    table = pa.table({name: _joined([batch.column(name) for batch in batches]) for name in batches[0].schema.names})
+    return Sample(table.combine_chunks(), is_whole, len(rejected), *rejected[:1])
+
+
+def _joined(parts: Sequence[pa.Array]) -> pa.ChunkedArray:
+    """A column of several batches; where their types do not meet, as of records and lists, each value is text."""
+    parts = [without_unions(part) for part in parts]
+    tables = [pa.table({"": part}) for part in parts]
+    try:
+        return pa.concat_tables(tables, promote_options="permissive").column(0)
+    except (pa.ArrowTypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.chunked_array([texts_of(part) for part in parts])
 
 
 def _declared(file: InputFile, file_format: FileFormat) -> pa.Schema:

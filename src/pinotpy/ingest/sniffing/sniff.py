@@ -115,7 +115,7 @@ def _sniffed(
 ) -> Sniffed:
     kept_whole = {name for name, kind in wishes.types.items() if kind.strip().upper() in ("JSON", "STRING", "MAP")}
     whole = {field for field in sample.table.schema.names if column_names_of([field])[0] in kept_whole}
-    fields = flat_fields(sample.table, is_declared=file_format in _DECLARING, whole=whole)
+    fields = flat_fields(sample.table, is_declared=file_format in _DECLARING, whole=whole | set(lessons.whole))
     names = column_names_of([one.source for one in fields])
     late = [lessons.late.get(name, ()) for name in names]
     texts = [text_values(one, wishes, values) for one, values in zip(fields, late, strict=True)]

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import INT_MIN, DataType
 from pinotpy.ingest.sniffing.dates import ORDERS, date_guess
+from pinotpy.ingest.sniffing.matching import every, some
 
 _WHOLE: Final = r"^[+-]?(0|[1-9]\d*)$"
 _ZEROS: Final = r"^[+-]?0\d+$"
@@ -93,14 +94,6 @@ def guess_text(values: pa.Array, marks: Marks) -> TextGuess:
     return TextGuess(DataType.STRING)
 
 
-def _every(values: pa.Array, pattern: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())
-
-
-def _any(values: pa.Array, pattern: str) -> bool:
-    return bool(pc.any(pc.match_substring_regex(values, pattern)).as_py())
-
-
 def _truth(values: pa.Array, marks: Marks) -> TextGuess | None:
     if len(values) > 6:
         return None
@@ -120,17 +113,17 @@ def _truth(values: pa.Array, marks: Marks) -> TextGuess | None:
 
 
 def _number(values: pa.Array, marks: Marks) -> TextGuess | None:
-    if not _any(values, r"\d"):
+    if not some(values, r"\d"):
         return None
-    if _every(values, _WHOLE):
+    if every(values, _WHOLE):
         return _whole(values)
-    if _every(values, r"^[+-]?\d+$"):
+    if every(values, r"^[+-]?\d+$"):
         example = values.filter(pc.match_substring_regex(values, _ZEROS))[0].as_py()
         return TextGuess(DataType.STRING, 0.95, f"'{example[:40]}' has zeros in front, which a number would lose")
     # Signs of numbers that are none: times of day, versions, dates.
-    is_point, is_comma = _every(values, _POINT_WITH_COMMAS), _every(values, _COMMA_WITH_POINTS)
-    if _every(values, _POINT) and not (marks.decimal_comma and is_comma):
-        is_open = marks.decimal_comma is None and marks.comma_likely and _every(values, _POINT_OR_THOUSANDS)
+    is_point, is_comma = every(values, _POINT_WITH_COMMAS), every(values, _COMMA_WITH_POINTS)
+    if every(values, _POINT) and not (marks.decimal_comma and is_comma):
+        is_open = marks.decimal_comma is None and marks.comma_likely and every(values, _POINT_OR_THOUSANDS)
         if not is_open:
             return TextGuess(DataType.DOUBLE)
         why = "1.234 may be a thousand or have a fraction"
@@ -168,7 +161,7 @@ def _whole(values: pa.Array) -> TextGuess:
         return TextGuess(
             DataType.STRING, 0.9, "whole numbers of more than 64 bits; --type NAME=BIG_DECIMAL has them all"
         )
-    if _any(values, r"^\+\d{7,}$"):
+    if some(values, r"^\+\d{7,}$"):
         return TextGuess(DataType.STRING, 0.8, "numbers with a + in front, as of telephones")
     try:
         numbers = values.cast(pa.int64())
@@ -189,7 +182,7 @@ def _date(values: pa.Array, marks: Marks) -> TextGuess | None:
     shown = found.pattern or "ISO 8601"
     known = ", taken as the other columns are" if marks.is_order_known else ""
     why = f"{shown}; {' and '.join(found.orders[1:])} would fit as well{known}" if is_open else shown
-    if _any(values, r":\d{2}[.,]\d{3}\d*[1-9]"):
+    if some(values, r":\d{2}[.,]\d{3}\d*[1-9]"):
         why = f"{why}; {FINER_THAN_MILLIS}"
     return TextGuess(
         DataType.TIMESTAMP,
@@ -207,7 +200,7 @@ def _date(values: pa.Array, marks: Marks) -> TextGuess | None:
 def _json(values: pa.Array, marks: Marks) -> TextGuess | None:
     import orjson
 
-    if not _every(values, r"^\s*[\[{]"):
+    if not every(values, r"^\s*[\[{]"):
         return None
     try:
         for value in values.slice(0, _CELLS_OF_JSON).to_pylist():
@@ -231,12 +224,12 @@ def file_marks(columns: list[pa.Array], *, delimiter: str | None, wished: Marks)
     sure_orders: list[str] = []
     writes_points = False
     for values in columns:
-        if not len(values) or not _any(values, r"\d[.,/-]?\d|\d"):
+        if not len(values) or not some(values, r"\d[.,/-]?\d|\d"):
             continue
-        if _any(values, r"^[+-]?[\d.]*,\d") and _every(values, _COMMA_WITH_POINTS):
-            commas += not _every(values, _POINT_WITH_COMMAS)
-        elif _any(values, r"^[+-]?[\d,]*\.\d") and _every(values, _POINT_WITH_COMMAS):
-            points += not _every(values, _COMMA_WITH_POINTS)
+        if some(values, r"^[+-]?[\d.]*,\d") and every(values, _COMMA_WITH_POINTS):
+            commas += not every(values, _POINT_WITH_COMMAS)
+        elif some(values, r"^[+-]?[\d,]*\.\d") and every(values, _POINT_WITH_COMMAS):
+            points += not every(values, _COMMA_WITH_POINTS)
         date = date_guess(values, ("ymd", "dmy", "mdy"))
         writes_points |= date is not None and bool(date.pattern) and "MM.yy" in str(date.pattern)
         if date is not None and len(date.orders) == 1 and date.orders[0] in ("dmy", "mdy"):

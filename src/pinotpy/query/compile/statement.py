@@ -49,6 +49,8 @@ def compile_query(
         ParseError: (150) what the reference calls a parsing fault and only the schema or the whole statement shows.
         QueryExecutionError: (200) what the reference finds only while running, such as an aggregation in WHERE.
     """
+    if statement.limit_all:
+        statement = replace(statement, limit=response_rows_max)
     if limit_override:
         limit, top = (
             None if count is None else min(count, response_rows_max) for count in (statement.limit, statement.top)

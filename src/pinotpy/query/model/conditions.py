@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pinotpy.data_types import DataType
@@ -141,6 +141,7 @@ class FilterCompiler:
             and name in ("equals", "not_equals")
         ):
             return self._filter(left) if right.value is (name == "equals") else self._not(left)
+        self._refuse_bytes_beside(left, (right,))
         value = right.value
         if name == "equals":
             return Predicate(left, Comparison.EQ, (value,))
@@ -151,6 +152,19 @@ class FilterCompiler:
             return Predicate(left, Comparison.RANGE, lower=bound)
         return Predicate(left, Comparison.RANGE, upper=bound)
 
+    def _refuse_bytes_beside(self, operand: Expression, others: Sequence[Expression]) -> None:
+        """Bytes are bytes: x'1234' is no number 1234, and no text."""
+        data_type = self._type_of(operand.name) if isinstance(operand, Identifier) else None
+        if data_type in (None, DataType.BYTES):
+            return
+        for other in others:
+            if type(other) is Literal and other.data_type is DataType.BYTES:
+                assert isinstance(operand, Identifier)
+                raise InvalidQueryError(
+                    f"column '{operand.name}' holds {data_type} and is compared with the bytes x'{other.text[:40]}': "
+                    "write a number, or a text in single quotes" + position_text(other.position)
+                )
+
     # --- one method per kind of predicate -----------------------------------------------------------------------------
 
     def _between(self, node: Call) -> Filter:
@@ -159,6 +173,7 @@ class FilterCompiler:
                 f"expected BETWEEN to have a value and two bounds, found {len(node.args)} arguments", node.position
             )
         operand, low, high = node.args
+        self._refuse_bytes_beside(operand, (low, high))
         lower, upper = self._literal(low, node), self._literal(high, node)
         if isinstance(operand, Literal) or lower is None or upper is None:
             both = Call(
@@ -177,6 +192,7 @@ class FilterCompiler:
         values = tuple([value for value in listed if value is not None])
         is_in = node.name == "in"
         operand = node.args[0]
+        self._refuse_bytes_beside(operand, node.args[1:])
         if not values or (isinstance(operand, Literal) and operand.value is None):
             return self._unknown()
         if isinstance(operand, Literal):

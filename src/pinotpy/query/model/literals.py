@@ -28,12 +28,16 @@ def literals_of(condition: Filter | None) -> list[LiteralValue]:
 
 def predicates_of(condition: Filter) -> Iterator[Predicate]:
     """The predicates of a filter, in order."""
+    return (node for node in nodes_of(condition) if isinstance(node, Predicate))
+
+
+def nodes_of(condition: Filter) -> Iterator[Filter]:
+    """A filter and all its parts, each before its own."""
     stack: list[Filter] = [condition]
     while stack:
         node = stack.pop()
-        if isinstance(node, Predicate):
-            yield node
-        elif isinstance(node, And | Or):
+        yield node
+        if isinstance(node, And | Or):
             stack.extend(reversed(node.children))
         elif isinstance(node, Not):
             stack.append(node.child)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -16,6 +15,7 @@ import numpy as np
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
+from pinotpy.functions.scalar.conversions import timestamp_of_text
 from pinotpy.functions.scalar.number_order import as_double, as_float
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.literals import java_double_text
@@ -25,7 +25,6 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _WHOLE_DIGITS_MAX: Final = 20
 # Possessive: a literal may have a million digits, of which nothing is tried twice.
 _REAL = re.compile(r"\s*[+-]?(?:NaN|Infinity|(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)\s*")
-_TIME = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:([ T])(\d{1,2}):(\d{2})(?::(\d{2})(\.\d{1,9})?)?(Z?))?")
 INT_LIMITS: Final = {
     DataType.INT: (-(2**31), 2**31 - 1),
     DataType.LONG: (-(2**63), 2**63 - 1),
@@ -62,9 +61,9 @@ class StoredLiterals:
     strict: bool
     whose: str = ""
 
-    def _error(self, value: LiteralValue) -> PinotError:
+    def _error(self, value: LiteralValue, expected: str = "") -> PinotError:
         return refusal(self.dialect)(
-            f"Cannot convert value: '{literal_text(value)}' to type: {self.data_type}{self.whose}"
+            f"Cannot convert value: '{literal_text(value)}' to type: {self.data_type}{self.whose}{expected}"
         )
 
     def integer(self, value: LiteralValue) -> int | float | Decimal:
@@ -100,18 +99,10 @@ class StoredLiterals:
         return math.floor(number) if bound.inclusive else math.ceil(number) - 1
 
     def _timestamp(self, text: str) -> int:
-        match = _TIME.fullmatch(text)
-        if match is None:
-            raise self._error(text)
-        year, month, day, _, hour, minute, second, fraction, _ = match.groups()
         try:
-            moment = datetime(
-                int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC
-            )
-        except ValueError as error:
-            raise self._error(text) from error
-        millis = int((fraction or ".0")[1:4].ljust(3, "0"))
-        return round(moment.timestamp()) * 1000 + millis
+            return timestamp_of_text(text)
+        except QueryExecutionError as error:
+            raise self._error(text, f": {error.message}") from error
 
     def real(self, value: LiteralValue) -> float:
         """The nearest stored number."""

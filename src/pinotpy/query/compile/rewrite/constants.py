@@ -10,7 +10,9 @@ condition with a null among them is unknown, without null handling false.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from decimal import Decimal
 from operator import is_
 from typing import Final
 
@@ -21,6 +23,7 @@ from pinotpy.decimals import decode_decimal
 from pinotpy.errors import PinotError
 from pinotpy.functions.arguments import java_float_text
 from pinotpy.functions.constants_budget import ConstantsBudgetError, current_budget
+from pinotpy.functions.scalar.number_order import as_double
 from pinotpy.functions.scalar.spec import find_scalar_function
 from pinotpy.pql.aggregation_names import is_aggregation
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal, Position, Statement
@@ -56,7 +59,13 @@ def fold_functions(expression: Expression, *, null_handling: bool) -> Expression
         ParseError: (150) a function cannot take these constants.
     """
     if not isinstance(expression, Call):
+        if isinstance(expression, Literal):
+            _refuse_beyond_doubles(expression)
         return expression
+    if expression.name not in _TAKES_LITERALS:
+        for arg in expression.args:
+            if isinstance(arg, Literal):
+                _refuse_beyond_doubles(arg)
     args = tuple(
         [arg if type(arg) is Literal else fold_functions(arg, null_handling=null_handling) for arg in expression.args]
     )
@@ -69,6 +78,16 @@ def fold_functions(expression: Expression, *, null_handling: bool) -> Expression
         return _with_literals(expression, null_handling) if expression.name in _TAKES_LITERALS else expression
     folded = fold_constants(expression)
     return _computed(folded, null_handling) if isinstance(folded, Call) else folded
+
+
+def _refuse_beyond_doubles(literal: Literal) -> None:
+    """A number that no DOUBLE holds can be compared with, as it is written; computed with it would be an infinity."""
+    if isinstance(literal.value, Decimal) and math.isinf(as_double(literal.value)):
+        raise parse_error(
+            f"expected a number from -1.7976931348623157E308 to 1.7976931348623157E308 (DOUBLE), found "
+            f"{literal.value:.5E}",
+            literal.position,
+        )
 
 
 def _with_literals(condition: Call, null_handling: bool) -> Call:
