@@ -74,13 +74,15 @@ def _literals_beside_texts(context: QueryContext) -> list[str]:
 
 
 def _columns_beside_columns(context: QueryContext) -> list[str]:
+    compared = [call for call in _calls_in(_expressions(context)) if call.name in _COMPARED and len(call.args) == 2]
+    if not compared:
+        return []  # nearly all queries
     types = types_of(context)
     found = []
-    for call in _calls_in(_expressions(context)):
-        if call.name in _COMPARED and len(call.args) == 2:
-            left, right = (_side(arg, types) for arg in call.args)
-            if left is not None and right is not None:
-                found += _said_of(left, right, types.dialect) or _said_of(right, left, types.dialect)
+    for call in compared:
+        left, right = (_side(arg, types) for arg in call.args)
+        if left is not None and right is not None:
+            found += _said_of(left, right, types.dialect) or _said_of(right, left, types.dialect)
     return found
 
 
