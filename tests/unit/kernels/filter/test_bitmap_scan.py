@@ -353,7 +353,9 @@ def test_extreme_bounds_of_words() -> None:
 def _is_run_here(predicate: _Predicate) -> bool:
     row = predicate.row.copy()
     row[abi.A0 + 1] = -1
-    return bool(bitmap_scan.are_ranges(QueryControl().words, row.ctypes.data, 1))
+    control = QueryControl()
+    control.know_fused_tests()
+    return bool(bitmap_scan.are_ranges(control.words, row.ctypes.data, 1))
 
 
 def test_chains_that_must_be_run_a_block_at_a_time_are_left_alone() -> None:

@@ -27,7 +27,7 @@ from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryContext, QueryKind
 from pinotpy.query.model.options import query_options
 from pinotpy.query.model.result_types import argument_of, result_type, types_of
-from pinotpy.query.result.combine import merge_partials, sort_columns
+from pinotpy.query.result.combine import distinct_rows, merge_partials, ordered_rows, sort_columns
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.result.response import pql as pql_response
@@ -168,7 +168,10 @@ def partial_result(context: QueryContext, num_rows: int, rng: random.Random) -> 
         assert kind.data_type is not None
         columns[f"k{i}"] = column(kind.data_type)
     columns |= states(context, num_rows, rng)
-    result = PartialResult(pa.table(columns))
+    rows = pa.table(columns)
+    if context.kind is QueryKind.DISTINCT:
+        rows = ordered_rows(context, distinct_rows(rows))  # as servers give them
+    result = PartialResult(rows)
     result.statistics.num_docs_scanned, result.statistics.total_docs = num_rows, 9
     return result
 

@@ -36,6 +36,7 @@ from pinotpy.query.model.positions import position_text
 from pinotpy.query.model.result_types import COMPARISONS, CONDITIONS, PREDICATES, literal_type
 
 _TAKES_LITERALS: Final = COMPARISONS | {"between", "in", "not_in", "like", "regexp_like", "text_match", "json_match"}
+_COMPARES: Final = _TAKES_LITERALS | PREDICATES
 _NO_TABLE: Final = QueryContext(Dialect.SQL, QueryKind.SELECTION, "", ())
 # As in the reference, whose constants have no such types.
 _SHOWN_AS: Final = {DataType.TIMESTAMP: DataType.LONG, DataType.JSON: DataType.STRING}
@@ -62,7 +63,7 @@ def fold_functions(expression: Expression, *, null_handling: bool) -> Expression
         if isinstance(expression, Literal):
             _refuse_beyond_doubles(expression)
         return expression
-    if expression.name not in _TAKES_LITERALS:
+    if expression.name not in _COMPARES:
         for arg in expression.args:
             if isinstance(arg, Literal):
                 _refuse_beyond_doubles(arg)
