@@ -73,8 +73,9 @@ def told(http: httpx.Client, route: Route, path: str, query: dict[str, str], bod
     )
     text = answer.text + answer.headers.get("location", "")
     text = re.sub(name, "x", text, flags=re.IGNORECASE).replace("x".join(name.split("p", 1)), "x")
+    # _70…: what is proposed in the place of a name that can be none.
     return answer.status_code, re.sub(
-        r"%70\w+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d{6,}", "#", text
+        r"[%_]70\w+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d{6,}", "#", text
     )
 
 
