@@ -218,8 +218,6 @@ def check_generated(cluster: LiveCluster, tmp_path: Path, name: str, *, num_file
     )
     assert answer["numSegmentsProcessed"] == wanted < len(report["segments"]), answer
     assert answer["numSegmentsPrunedByBroker"] == len(report["segments"]) - wanted, answer
-    whole = cluster.query(
-        f"SELECT COUNT(*) FROM {name} WHERE city = 'city-7' OPTION(skipBrokerPruning=true)", "sql"
-    )
+    whole = cluster.query(f"SELECT COUNT(*) FROM {name} WHERE city = 'city-7' OPTION(skipBrokerPruning=true)", "sql")
     assert whole["numSegmentsPrunedByPartition"] > 0, whole
     assert whole["resultTable"] == answer["resultTable"]
