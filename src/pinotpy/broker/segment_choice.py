@@ -127,7 +127,7 @@ async def choose_segments(
         if living and half.pruner is not None and one.kept is not None:
             members = living if routing.is_in_chain(living[0]) else ()
             if routing.chains:
-                routing = replace(routing, chains=(members,) if members else (), _cache={})
+                routing = routing.with_chains((members,) if members else ())
             selection = routing.select_some(() if members else living, {}, number, excluded, lagging)
             docs = sum([half.pruner.docs_of(name) for name in living])
             alone = HalfAsked(half, one.encoded, one.literals, routing, selection, one.kept)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -140,8 +140,7 @@ class SegmentPruner:
         names, routing = known.table.names, self._routing
         if len(asked) < len(known.chains):
             chains = tuple(tuple([names[row] for row in members]) for members in asked)
-            # Its own choices, too: of other chains.
-            routing = replace(routing, chains=chains, _cache={})
+            routing = routing.with_chains(chains)
         num_docs = known.num_docs - int(known.docs[np.array([*alone, *in_chains], np.int64)].sum())
         return Kept(tuple([names[row] for row in alone]), num_pruned, num_docs, routing)
 

@@ -8,7 +8,7 @@ should be served and has no living replica is *unavailable*, never left out sile
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Protocol
 
@@ -143,6 +143,10 @@ class TableRouting:
         replicas = {name: self.replicas[name] for name in names}
         ranks = rank({server for servers in replicas.values() for server in servers})
         return self._choose(replicas, self._turn(request_number), excluded, self.chains, lagging, ranks)
+
+    def with_chains(self, chains: tuple[tuple[str, ...], ...]) -> TableRouting:
+        """The same with other chains, of which it keeps its own choices."""
+        return replace(self, chains=chains, _cache={})
 
     def is_in_chain(self, segment: str) -> bool:
         """Whether the segment is a member of a chain."""
