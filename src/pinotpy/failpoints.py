@@ -68,12 +68,12 @@ def reach(point: FailPoint) -> None:
 def act(folder: Path, point: FailPoint) -> None:
     """Take what is asked for in `folder`, if anything is. Raises ValueError: it is no action."""
     check(folder)
-    taken = folder / f"{point}.{os.getpid()}"
     try:
-        (folder / point).rename(taken)
+        text = (folder / point).read_text().strip()
+        # Read first: who waits for the new name may take the file away as soon as it is there.
+        (folder / point).rename(folder / f"{point}.{os.getpid()}")
     except FileNotFoundError:
         return
-    text = taken.read_text().strip()
     if text not in ACTIONS:
         raise ValueError(f"the failpoint {point} is to '{text}': expected one of {', '.join(ACTIONS)}")
     os.kill(os.getpid(), ACTIONS[text])
