@@ -28,6 +28,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from pinotpy.errors import ProcessMemoryError
+from pinotpy.memory.standing import Standing
 
 SHARE_SETTING: Final = "pinotpy.memory.share"
 # Words that kernels read, by address.
@@ -40,8 +41,6 @@ _WORD_BYTES: Final = 8
 _SMALL_PART: Final = 16
 # One part in so many of the budget is for what nobody accounts for.
 _UNSEEN_PART: Final = 8
-# How long the least of what stood counts, once or twice.
-PERIOD_S: Final = 15.0
 # So often the process is measured before one is refused that waits for nobody: a second.
 VAIN_LOOKS_MAX: Final = 20
 
@@ -59,7 +58,10 @@ class Holder(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """What one query asked for: granted, waiting or refused. `name` is shown in messages."""
+    """What one query asked for: granted, waiting or refused. `name` is shown in messages.
+
+    allocated: how much of what it has is allocated by now, where somebody knows; None: all of it.
+    """
 
     name: str
     size_bytes: int = 0  # what it has
@@ -67,10 +69,15 @@ class Claim:
     least_bytes: int = 0  # what it would take instead if nobody else holds anything; 0: nothing less
     refusal: ProcessMemoryError | None = None
     told: Callable[[], None] = field(default=lambda: None)
+    allocated: Callable[[], int] | None = None
 
     @property
     def held_bytes(self) -> int:
         return self.size_bytes
+
+    @property
+    def allocated_bytes(self) -> int:
+        return self.size_bytes if self.allocated is None else min(self.size_bytes, self.allocated())
 
 
 class ProcessBudget:
@@ -89,11 +96,7 @@ class ProcessBudget:
         self._words = np.zeros(WORDS, np.int64)
         self._lock = threading.Lock()
         self._known: list[Callable[[], int]] = []
-        self._standing_bytes = 0
-        # The least that stood in this period and in the one before: much of what stands at a moment is memory that
-        # allocators keep, or answers on their way.
-        self._lows = [0, 0]
-        self._period_ends_s = 0.0
+        self._standing = Standing()
         self._num_vain_looks = 0
         self._reserved_bytes = 0
         self._claims: set[Claim] = set()
@@ -104,7 +107,7 @@ class ProcessBudget:
 
     @property
     def standing_bytes(self) -> int:
-        return self._standing_bytes
+        return self._standing.size_bytes
 
     @property
     def used_by_queries_bytes(self) -> int:
@@ -116,7 +119,7 @@ class ProcessBudget:
         """What queries in general may use together when the process holds as little besides as it lately did, 0
         without a budget.
         """
-        most = self.total_bytes - self.total_bytes // _UNSEEN_PART - min(self._lows)
+        most = self.total_bytes - self.total_bytes // _UNSEEN_PART - self._standing.low_bytes
         return max(most - most // _SMALL_PART, 1) if self.total_bytes else 0
 
     @property
@@ -146,11 +149,8 @@ class ProcessBudget:
         """What the process uses at `now_s`, as the kernel says. Called by the watch."""
         known = sum(read() for read in self._known)
         with self._lock:
-            standing = self._standing_bytes = max(known, resident_bytes - self.used_by_queries_bytes)
-            if now_s >= self._period_ends_s:
-                self._lows = [self._lows[-1] if self._period_ends_s else standing, standing]
-                self._period_ends_s = now_s + PERIOD_S
-            self._lows[-1] = min(self._lows[-1], standing)
+            allocated = int(self._words[W_CHARGED]) + sum(claim.allocated_bytes for claim in self._claims)
+            self._standing.look(known, resident_bytes, self.used_by_queries_bytes, allocated, now_s)
             self._set_ceilings()
             self._num_vain_looks = 0 if self._is_held() or not self._waiting else self._num_vain_looks + 1
             told = self._serve()
@@ -270,7 +270,7 @@ class ProcessBudget:
 
     def _left(self) -> int:
         """What queries may have, small ones among them."""
-        return self.total_bytes - self.total_bytes // _UNSEEN_PART - self._standing_bytes
+        return self.total_bytes - self.total_bytes // _UNSEEN_PART - self._standing.size_bytes
 
     def _for_queries(self) -> int:
         return self._left() - self._left() // _SMALL_PART

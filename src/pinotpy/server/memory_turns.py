@@ -44,7 +44,7 @@ class MemoryTurns:
         ProcessMemoryError among its exceptions if there was no memory until `deadline_ns`. The query keeps its memory
         until it is finished.
         """
-        claim = Claim(control.name)
+        claim = Claim(control.name, allocated=lambda: control.held_bytes)
         try:
             return finish(self._executed(control, claim, deadline_ns, execute, is_small=is_small))
         finally:

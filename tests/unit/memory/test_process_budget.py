@@ -12,8 +12,9 @@ import time
 import pytest
 
 from pinotpy.errors import ProcessMemoryError
-from pinotpy.memory.budget import PERIOD_S, VAIN_LOOKS_MAX, Claim, ProcessBudget
+from pinotpy.memory.budget import VAIN_LOOKS_MAX, Claim, ProcessBudget
 from pinotpy.memory.resident import memfd_bytes, resident_bytes
+from pinotpy.memory.standing import PERIOD_S
 from pinotpy.memory.watch import GIVE_BACK_INTERVAL_S, PAUSE_AFTER_END_S, MemoryWatch
 
 MIB = 1 << 20

@@ -19,7 +19,8 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import MemoryLimitError, ProcessMemoryError
 from pinotpy.kernels.runtime import abi, growable
 from pinotpy.memory import watch
-from pinotpy.memory.budget import PERIOD_S, Claim, ProcessBudget, process_memory_error
+from pinotpy.memory.budget import Claim, ProcessBudget, process_memory_error
+from pinotpy.memory.standing import PERIOD_S
 from pinotpy.memory.watch import MemoryWatch
 from pinotpy.query.runtime.control import QueryControl
 
