@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,7 @@ import pytest
 from events_table import PARTITIONS, records, table_config
 from events_table import SCHEMA as STREAM_SCHEMA
 from live_cluster import LiveCluster, wait_until
+from thinning import cases
 
 from pinotpy.client.http_calls import Access, HttpCalls
 from pinotpy.clock import SystemClock
@@ -37,7 +39,7 @@ NUM_SEGMENTS, SEGMENT_ROWS = 4, 250_000
 NUM_ROWS = NUM_SEGMENTS * SEGMENT_ROWS
 # A server has rows of streams and the worker that reads them besides.
 SERVER_BUDGET, BROKER_BUDGET = 1000 * MIB, 900 * MIB
-CLIENTS, ROUNDS = 8, 3
+CLIENTS, ROUNDS = 8, cases(20)
 TIMEOUT_MS = 120_000
 PATIENCE_S = 300.0
 STREAM_ROWS = 400_000  # of a partition
@@ -203,6 +205,9 @@ def test_many_large_queries_at_once_do_not_take_a_process_over_its_budget(cluste
         while not all(one.done() for one in large):
             small.append(cluster.query(SMALL, "sql", timeout_s=PATIENCE_S))
     answers = [one.result() for one in large]
+    most = {name: round(size / MIB) for name, size in resident.most.items()}
+    kinds = Counter((text.split("(")[0], *sorted(faults_of([answer]))) for text, answer in answers)
+    print(f"{ROUNDS} rounds, {len(small)} small queries, MiB at most {most}, by text and codes of faults {dict(kinds)}")
     assert all(answer["resultTable"]["rows"] == [[NUM_ROWS]] for answer in small)
     right = [(text, answer) for text, answer in answers if not answer["exceptions"]]
     assert all(
