@@ -16,7 +16,7 @@ from in_process import InProcessCluster
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.memory import allocators
+from pinotpy.memory.c_library import MALLOC_TRIM
 from pinotpy.server.idle_memory import (
     GROWN_BYTES,
     LOOK_INTERVAL_S,
@@ -29,7 +29,7 @@ from pinotpy.server.idle_memory import (
 WAIT_S = 60.0
 
 
-@pytest.mark.skipif(allocators._MALLOC_TRIM is None or own_memory_bytes() is None, reason="no glibc, or no /proc")
+@pytest.mark.skipif(MALLOC_TRIM is None or own_memory_bytes() is None, reason="no glibc, or no /proc")
 def test_pages_that_hold_nothing_are_returned() -> None:
     size_bytes, count = 2_000, 100_000
     blocks = [bytes([number % 255 + 1]) * size_bytes for number in range(count)]

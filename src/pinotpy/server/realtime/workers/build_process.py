@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from pinotpy.errors import PinotError
-from pinotpy.memory.allocators import give_large_blocks_back
+from pinotpy.memory.c_library import give_large_blocks_back
 from pinotpy.server.realtime.ingest_worker import PartitionSpec
 from pinotpy.server.realtime.segment_build import build_of_chunks
 from pinotpy.server.realtime.workers.channel import Channel, send_json
