@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -128,6 +129,8 @@ def _columns(expression: Any) -> bool:
 
 
 ARITHMETIC = frozenset("+-*/")
+# A column or call after BETWEEN, after its AND, or in a list of IN.
+COMPUTED_BOUNDS = r"\bBETWEEN ([A-Za-z]|\S+ AND [A-Za-z])|\bIN \((?!SELECT)[^')]*[A-Za-z]"
 # rule → whether it explains this outcome. Order matters: the first that does is counted.
 PQL_RULES: dict[str, Callable[[Outcome], bool]] = {
     "string-argument": _error(710, "'no such'"),
@@ -164,6 +167,7 @@ SQL_RULES: dict[str, Callable[[Outcome], bool]] = {
     ),
     "names-first": lambda o: _error(710)(o) and o.codes == [150],
     "explain-select": _answers(lambda o: o.text.startswith("EXPLAIN SELECT")),
+    "computed-bounds": _answers(lambda o: re.search(COMPUTED_BOUNDS, o.text) is not None),
     "distinct-by-alias": _answers(lambda o: "SELECT DISTINCT" in o.text and " AS " in o.text),
 }
 

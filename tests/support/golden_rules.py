@@ -249,6 +249,11 @@ SQL_RULES: dict[str, Rule] = {
         and not codes(ours)
         and re.search(r"IN \([^')]*\d\.\d[^')]*\)", text) is not None
     ),
+    "computed-bounds": lambda text, theirs, ours: (
+        codes(theirs) == [150]
+        and not codes(ours)
+        and re.search(r"\bBETWEEN ([A-Za-z]|\S+ AND [A-Za-z])|\bIN \([^')]*[A-Za-z]", text) is not None
+    ),
     "having-all-groups": lambda text, theirs, ours: (
         "HAVING" in text
         and not codes(theirs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pinotpy.data_types import DataType
@@ -174,7 +175,9 @@ class FilterCompiler:
             )
         operand, low, high = node.args
         self._refuse_bytes_beside(operand, (low, high))
-        lower, upper = self._literal(low, node), self._literal(high, node)
+        lower = upper = None
+        if isinstance(low, Literal) and isinstance(high, Literal):
+            lower, upper = self._literal(low, node), self._literal(high, node)
         if isinstance(operand, Literal) or lower is None or upper is None:
             both = Call(
                 "and", (Call("less_than_or_equal", (low, operand)), Call("less_than_or_equal", (operand, high)))
@@ -185,10 +188,10 @@ class FilterCompiler:
     def _in(self, node: Call) -> Filter:
         if len(node.args) < 2:
             raise parse_error("expected IN to have a value and a list", node.position)
-        listed = [
-            arg.value if type(arg) is Literal and arg.value is not None else self._literal(arg, node)
-            for arg in node.args[1:]
-        ]
+        literals = [arg for arg in node.args[1:] if isinstance(arg, Literal)]
+        if len(literals) < len(node.args) - 1:
+            return self._in_computed(node, literals)
+        listed = [arg.value if arg.value is not None else self._literal(arg, node) for arg in literals]
         values = tuple([value for value in listed if value is not None])
         is_in = node.name == "in"
         operand = node.args[0]
@@ -196,11 +199,7 @@ class FilterCompiler:
         if not values or (isinstance(operand, Literal) and operand.value is None):
             return self._unknown()
         if isinstance(operand, Literal):
-            equal = [
-                fold_constants(Call("equals", (operand, arg)))
-                for arg in node.args[1:]
-                if isinstance(arg, Literal) and arg.value is not None
-            ]
+            equal = [fold_constants(Call("equals", (operand, arg))) for arg in literals if arg.value is not None]
             is_member = any(isinstance(same, Literal) and same.value is True for same in equal)
             return Constant(is_member is is_in) if is_member or len(values) == len(listed) else self._unknown()
         members = Predicate(operand, Comparison.IN if is_in else Comparison.NOT_IN, values)
@@ -209,19 +208,21 @@ class FilterCompiler:
         # x may be the null of the list: IN is true or unknown, NOT IN false or unknown.
         return (Or if is_in else And)((members, self._unknown()))
 
-    def _literal(self, expression: Expression, node: Call) -> LiteralValue | None:
-        """The value of a literal; None of a computed one that is null."""
-        if isinstance(expression, Literal) and expression.data_type is not None:
-            return expression.value
-        if not isinstance(expression, Literal) or expression.value is None:
+    def _in_computed(self, node: Call, literals: Sequence[Literal]) -> Filter:
+        """A list of which some members are columns or calls: those are compared one by one."""
+        is_in, operand = node.name == "in", node.args[0]
+        parts = [self._in(replace(node, args=(operand, *literals)))] if literals else []
+        for arg in node.args[1:]:
+            if not isinstance(arg, Literal):
+                parts.append(self._compare("equals" if is_in else "not_equals", operand, arg, node))
+        return (Or if is_in else And)(tuple(parts))
+
+    def _literal(self, literal: Literal, node: Call) -> LiteralValue | None:
+        """The value; None of a computed one that is null."""
+        if literal.value is None and literal.data_type is None:
             word = node.name.upper().replace("_", " ")
-            hint = (
-                "write IS NULL beside the list"
-                if isinstance(expression, Literal)
-                else "compare columns with =, < or > one by one"
-            )
-            raise parse_error(f"expected literals after {word}; {hint}", expression.position)
-        return expression.value
+            raise parse_error(f"expected literals after {word}; write IS NULL beside the list", literal.position)
+        return literal.value
 
     def _like(self, node: Call) -> Filter:
         if len(node.args) not in (2, 3):
