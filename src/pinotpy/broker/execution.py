@@ -119,9 +119,10 @@ async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps
 
 def _check_memory(gathered: Gathered) -> None:
     """Raise what kept this process from taking a server's answer."""
-    for _, failure in gathered.failures:
-        if isinstance(failure, ProcessMemoryError):
-            raise failure
+    refused = [place for place, (_, each) in enumerate(gathered.failures) if isinstance(each, ProcessMemoryError)]
+    if refused:
+        # Taken out: it holds frames that hold `gathered`, whose answers are to be gone when this is handled.
+        raise gathered.failures.pop(refused[0])[1]
 
 
 def num_cells(result: ReducedResult) -> int:

@@ -30,7 +30,7 @@ def within(timeout_s: float, call: Callable[[], T], what: str) -> T:
     thread.start()
     thread.join(timeout_s)
     if failure:
-        raise failure[0]
+        raise failure.pop()  # a frame that it holds would hold it
     if not outcome:
         raise RemoteError(f"{what}: no answer within {timeout_s:g} s")
     return cast(T, outcome[0])

@@ -15,11 +15,14 @@ from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Protocol
+from typing import Final, NoReturn, Protocol
 
 from pinotpy.errors import QueryCancelledError
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import KernelThreads, Step
+
+
+_FAILED: Final = QueryCancelledError("another part of the query failed")
 
 
 class Team(Protocol):
@@ -102,7 +105,16 @@ def run_workers(team: Team, workers: Sequence[Step], *, in_turn: bool = False) -
             except CancelledError:
                 failures.append(QueryCancelledError("the query was cancelled: its server stops"))
     if failures:
-        raise failures[0]
+        raise_first(failures)
+
+
+def raise_first(failures: list[BaseException]) -> NoReturn:
+    """Raise the first of them. None is in the list afterwards: frames that an error holds hold the list, and with it
+    the error, so that all that the query had would stay until the next collection of cycles, charged to nobody. The
+    list is not empty either, for those who look whether anything failed.
+    """
+    failures[1:] = [_FAILED]
+    raise failures.pop(0)
 
 
 def _submit(executor: Executor, task: _Task) -> Future[None]:

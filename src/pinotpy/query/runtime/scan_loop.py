@@ -15,6 +15,7 @@ from pinotpy.kernels.runtime.clock import clock_address
 from pinotpy.kernels.scan import driver
 from pinotpy.query.runtime.control import QueryControl, timeout_error
 from pinotpy.query.runtime.kernel_threads import KernelThreads
+from pinotpy.query.runtime.parallel import raise_first
 from pinotpy.query.runtime.trace import Stage, milliseconds
 
 # A scan of more docs takes about a millisecond or more, 20 times what it costs to hand it to another thread.
@@ -83,9 +84,11 @@ def run_threads(
     finally:
         # The state's memory must outlive every thread that runs on it.
         outcomes = [_failure(task) for task in tasks]
-    for failure in outcomes:
-        if failure is not None:
-            raise failure
+    failures = [outcome for outcome in outcomes if outcome is not None]
+    if failures:
+        outcomes.clear()
+        tasks.clear()  # they hold what they raised
+        raise_first(failures)
     counts = _counts(plan, states)
     if plan.control.trace is not None:
         _trace(plan, plan.control.trace.current, states, time.perf_counter_ns() - began_ns)

@@ -383,5 +383,5 @@ class ConsumingTables:
             if not done.wait(1.0):
                 raise QueryTimeoutError(f"consuming segments did not answer in {LOOP_TIMEOUT_S} s")
         if errors:
-            raise errors[0]
+            raise errors.pop()  # a frame that it holds would hold it
         return results[0]

@@ -5,11 +5,14 @@ and work that takes its turn leaves room for that of other queries.
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -97,6 +100,35 @@ def test_the_first_failure_is_raised_when_nothing_runs_any_more(executor: Execut
     ended = begun[0]
     time.sleep(0.02)
     assert begun[0] == ended, "a piece began afterwards"
+
+
+class Table:
+    """Memory of a worker that fails."""
+
+
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_what_workers_held_is_gone_when_their_failure_is(executor: Executor | None, in_turn: bool) -> None:
+    held: weakref.WeakSet[Table] = weakref.WeakSet()
+    together = threading.Barrier(2)
+
+    def worker() -> bool:
+        table = Table()
+        held.add(table)
+        if executor is not None and not in_turn:
+            together.wait(WAIT_S)  # more than one fails
+        raise ValueError(f"none for {table}")
+
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            run_workers(_team(executor, 2), [worker, worker], in_turn=in_turn)
+        deadline_s = time.monotonic() + WAIT_S
+        while held and time.monotonic() < deadline_s:  # threads that did it may be about to let go of it
+            time.sleep(0.005)
+        assert not held
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("in_turn", [False, True])
