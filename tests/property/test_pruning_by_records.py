@@ -24,9 +24,10 @@ from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext, QueryOptions
 from pinotpy.query.pruning.facts_table import FactsTable
-from pinotpy.query.pruning.few import FewFacts
+from pinotpy.query.pruning.few import kept_of_few
 from pinotpy.query.pruning.kept import kept_rows
 from pinotpy.query.pruning.prune import prune
+from pinotpy.query.pruning.walk import Walk
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.immutable import ImmutableSegment
 
@@ -66,7 +67,6 @@ class World:
 
     segments: list[ImmutableSegment]
     table: FactsTable
-    few: FewFacts
 
 
 def value(rng: random.Random, name: str, base: int) -> Any:
@@ -137,7 +137,7 @@ def world(seed: int) -> World:
         records[segment.name] = SegmentZkMetadata.from_record(stored, "t_OFFLINE")
     known = facts.read(records, SCHEMA)
     assert not facts.num_faulty
-    return World(segments, FactsTable(known), FewFacts(tuple(known.values())))
+    return World(segments, FactsTable(known))
 
 
 def storable(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -230,9 +230,9 @@ def check(seed: int, num_filters: int) -> tuple[int, int]:
         null_handling = not pql and rng.random() < 0.5
         context = compile_query(statement, SCHEMA, QueryOptions(), null_handling=null_handling)
         kept = prune(context, some.table).kept.tolist()
-        rows = kept_rows(context, some.table).tolist()
+        rows = kept_rows(context, some.table, walked_max=0)
         assert rows == [row for row, is_kept in enumerate(kept) if is_kept], f"seed {seed}: {text} pql={pql}"
-        assert some.few.kept_rows(context) in (None, rows), f"seed {seed}: {text} pql={pql}"
+        assert kept_of_few(Walk(context), some.table) == rows, f"seed {seed}: {text} pql={pql}"
         excluded = [segment for segment, is_kept in zip(some.segments, kept, strict=True) if not is_kept]
         num_pairs, num_excluded = num_pairs + len(kept), num_excluded + len(excluded)
         if num_rows(context, excluded):

@@ -21,7 +21,7 @@ from pinotpy.broker.explained_pruning import finding_of
 from pinotpy.broker.metrics import BrokerMetrics, UnusedRecords
 from pinotpy.broker.parts import EVERY_TABLE, Broker, BrokerLimits, Question, TableRights
 from pinotpy.broker.routed_query import route_query
-from pinotpy.broker.routing.segment_pruner import WALKED_MAX, PrunedTable
+from pinotpy.broker.routing.segment_pruner import PrunedTable
 from pinotpy.broker.routing.server_statistics import AdaptiveRules, ServerStatistics
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.segment_choice import CompiledQuery, SegmentChoice, choose_segments
@@ -37,6 +37,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.errors import AccessDeniedError, InvalidQueryError
 from pinotpy.pql.ast import Dialect
+from pinotpy.query.pruning.kept import WALKED_MAX
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
 from pinotpy.segment.partition import partition_of

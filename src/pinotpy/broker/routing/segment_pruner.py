@@ -25,13 +25,11 @@ from pinotpy.config.schema import Schema
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.pruning.facts import NOTHING_KNOWN, SegmentFacts
 from pinotpy.query.pruning.facts_table import FactsTable
-from pinotpy.query.pruning.few import FEW_MAX, FewFacts
+from pinotpy.query.pruning.few import FEW_MAX
 from pinotpy.query.pruning.kept import kept_rows
 from pinotpy.query.pruning.leaves import Rule
 from pinotpy.query.pruning.prune import Pruning, prune
 
-# Of fewer segments all are compared before an index has found some.
-WALKED_MAX: Final = 512
 # What the first query of a larger table takes is no work for an event loop.
 INLINE_SEGMENTS_MAX: Final = 5_000
 # Results that are kept: dashboards repeat their queries. Names of segments in all of them together.
@@ -58,8 +56,7 @@ class Kept:
 class _Known:
     """What segments are known by: facts in the order of the routing; docs: int64[n], by their records; few_docs: the
     same, where there are few; num_docs: of all. columns: those of which anything is known. unused: by what kept them
-    from being used, how many records exclude nothing or less. chains: the rows of each one's members. few:
-    where there are few.
+    from being used, how many records exclude nothing or less. chains: the rows of each one's members.
     """
 
     table: FactsTable
@@ -69,7 +66,6 @@ class _Known:
     columns: frozenset[str]
     unused: dict[str, int]
     chains: tuple[tuple[int, ...], ...]
-    few: FewFacts | None
 
 
 class SegmentPruner:
@@ -110,18 +106,12 @@ class SegmentPruner:
         table = known.table
         if not table.has_empty and known.columns.isdisjoint([column.name for column in context.columns]):
             return None  # most filters that exclude nothing
-        few = None if known.few is None else known.few.kept_rows(context)
-        if few is not None:
-            rows, num_docs = few, sum([known.few_docs[row] for row in few])
-        else:
-            found = (
-                np.flatnonzero(prune(context, table).kept) if len(table) <= WALKED_MAX else kept_rows(context, table)
-            )
-            rows, num_docs = found.tolist(), int(known.docs[found].sum())
+        rows = kept_rows(context, table)
         if known.chains:
             return self._with_chains(known, rows)
         if len(rows) == len(table):
             return None
+        num_docs = sum([known.few_docs[row] for row in rows]) if known.few_docs else int(known.docs[rows].sum())
         names = table.names
         return Kept(
             tuple([names[row] for row in rows]), len(table) - len(rows), known.num_docs - num_docs, self._routing
@@ -249,9 +239,8 @@ class PrunedTable:
             chains = tuple(tuple([place[name] for name in chain]) for chain in routing.chains)
             unused = {**({NOT_PROVEN: num_unproven} if num_unproven else {}), **self._facts.num_faulty}
             self._tell(self._table, unused)
-            few = FewFacts(tuple(facts.values())) if len(facts) <= FEW_MAX else None
             few_docs = docs.tolist() if len(docs) <= FEW_MAX else []
-            return _Known(table, docs, int(docs.sum()), few_docs, frozenset(columns), unused, chains, few)
+            return _Known(table, docs, int(docs.sum()), few_docs, frozenset(columns), unused, chains)
 
 
 def _docs(record: SegmentZkMetadata | None) -> int:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
+from pinotpy.query.pruning.indexes import Flags, PartitionIndex, RangeIndex
 
-Flags = NDArray[np.bool_]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Bounds:
-    """Least and greatest value of a column in each segment.
+    """Least and greatest value of a column in each segment. What is made of them is kept.
 
     known: segments that have a range of the column, in the type that the query knows; shape (n,) as all.
     low, high: both included; int64, or float64 of floating types; of texts numbers in `texts`, -1 and len(texts) where
@@ -39,10 +40,21 @@ class Bounds:
         """Of the segments at `rows`."""
         return Bounds(self.known[rows], self.low[rows], self.high[rows], self.num_nulls[rows], self.texts)
 
+    @cached_property
+    def index(self) -> RangeIndex:
+        """Over all segments."""
+        return RangeIndex(self.known, self.low, self.high)
 
-@dataclass(frozen=True, slots=True)
+    @cached_property
+    def listed(self) -> list[tuple[int, Any, Any]]:
+        """(1 << row, low, high) of each segment that is known, of few segments."""
+        bounds = enumerate(zip(self.known.tolist(), self.low.tolist(), self.high.tolist(), strict=True))
+        return [(1 << row, low, high) for row, (is_known, low, high) in bounds if is_known]
+
+
+@dataclass(frozen=True, eq=False)
 class PartitionedColumn:
-    """Into which partitions the values of a column fall, in each segment.
+    """Into which partitions the values of a column fall, in each segment. What is made of them is kept.
 
     schemes: distinct (function, number of partitions); scheme: which of them a segment has, -1: none; shape (n,).
     ids, starts: the partitions of segment s are ids[starts[s]:starts[s + 1]].
@@ -60,6 +72,21 @@ class PartitionedColumn:
         # Place i of the part is as far behind the start of its segment here as there.
         places = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], counts)
         return PartitionedColumn(self.schemes, self.scheme[rows], self.ids[places], starts)
+
+    @cached_property
+    def index(self) -> PartitionIndex:
+        """Over all segments."""
+        return PartitionIndex(len(self.schemes), self.scheme, self.ids, self.starts)
+
+    @cached_property
+    def listed(self) -> list[list[tuple[int, list[int]]]]:
+        """By scheme (1 << row, ids) of each segment that has it, of few segments."""
+        listed: list[list[tuple[int, list[int]]]] = [[] for _ in self.schemes]
+        ids, ends = self.ids.tolist(), pairwise(self.starts.tolist())
+        for row, (scheme, (first, end)) in enumerate(zip(self.scheme.tolist(), ends, strict=True)):
+            if scheme >= 0:
+                listed[scheme].append((1 << row, ids[first:end]))
+        return listed
 
 
 def first_from(texts: list[bytes], value: bytes) -> int:

@@ -14,9 +14,9 @@ import numpy as np
 
 from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, StoredType
-from pinotpy.query.pruning.bounds import Bounds, Flags, PartitionedColumn, joined_bounds, joined_partitions
+from pinotpy.query.pruning.bounds import Bounds, PartitionedColumn, joined_bounds, joined_partitions
 from pinotpy.query.pruning.facts import NOT_KNOWN, SegmentFacts, ValueRange
-from pinotpy.query.pruning.indexes import PartitionIndex, RangeIndex
+from pinotpy.query.pruning.indexes import Flags
 
 # One segment in so many may be another for arrays to be made of those before.
 NEW_PART_MAX: Final = 8
@@ -50,15 +50,19 @@ class Facts(ABC):
     def bounds(self, column: str, data_type: DataType) -> Bounds | None:
         """None if no segment has a range of the column in this type."""
         key = column, data_type
-        if key not in self._bounds:
-            self._bounds[key] = self._collect(column, data_type)
-        return self._bounds[key]
+        try:
+            return self._bounds[key]
+        except KeyError:
+            found = self._bounds[key] = self._collect(column, data_type)
+            return found
 
     def partitions(self, column: str) -> PartitionedColumn | None:
         """None if no segment is partitioned by the column."""
-        if column not in self._partitions:
-            self._partitions[column] = self._collect_partitions(column)
-        return self._partitions[column]
+        try:
+            return self._partitions[column]
+        except KeyError:
+            found = self._partitions[column] = self._collect_partitions(column)
+            return found
 
     @abstractmethod
     def _collect(self, column: str, data_type: DataType) -> Bounds | None: ...
@@ -76,29 +80,12 @@ class FactsTable(Facts):
         self.names = tuple(facts)
         self._facts: Sequence[SegmentFacts] = tuple(facts.values())
         super().__init__(np.fromiter(map(_NUM_DOCS, self._facts), np.int64, len(self._facts)))
-        self._range_indexes: dict[tuple[str, DataType], RangeIndex | None] = {}
-        self._partition_indexes: dict[str, PartitionIndex | None] = {}
         if previous is not None:
             self._take_over(previous)
 
     def part(self, rows: Int64Array) -> Facts:
         """The segments at `rows`, shape (m,), ascending."""
         return _Part(self, rows)
-
-    def range_index(self, column: str, data_type: DataType) -> RangeIndex | None:
-        """None where there are no bounds."""
-        key = column, data_type
-        if key not in self._range_indexes:
-            bounds = self.bounds(column, data_type)
-            self._range_indexes[key] = None if bounds is None else RangeIndex(bounds)
-        return self._range_indexes[key]
-
-    def partition_index(self, column: str) -> PartitionIndex | None:
-        """None where no segment is partitioned by the column."""
-        if column not in self._partition_indexes:
-            partitions = self.partitions(column)
-            self._partition_indexes[column] = None if partitions is None else PartitionIndex(partitions)
-        return self._partition_indexes[column]
 
     def _collect(self, column: str, data_type: DataType) -> Bounds | None:
         bounds = _bounds(self._facts, column, data_type)

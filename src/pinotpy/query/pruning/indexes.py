@@ -4,24 +4,28 @@ the others.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
-from pinotpy.query.pruning.bounds import Bounds, PartitionedColumn
+
+Flags = NDArray[np.bool_]
 
 
 class RangeIndex:
     """Finds the segments whose range of a column overlaps another, in time that grows with those that are found where
-    ranges are about equally long, as those of time are.
+    ranges are about equally long, as those of time are. Made of what Bounds has.
 
     unknown: rows of the segments without a range, which overlap everything.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
-        known = np.flatnonzero(bounds.known)
-        self.unknown: Int64Array = np.flatnonzero(~bounds.known)
-        self._rows: Int64Array = known[np.argsort(bounds.low[known], kind="stable")]
-        self._low, self._high = bounds.low[self._rows], bounds.high[self._rows]
+    def __init__(self, known: Flags, low: NDArray[Any], high: NDArray[Any]) -> None:
+        rows = np.flatnonzero(known)
+        self.unknown: Int64Array = np.flatnonzero(~known)
+        self._rows: Int64Array = rows[np.argsort(low[rows], kind="stable")]
+        self._low, self._high = low[self._rows], high[self._rows]
         # How far all ranges that begin before reach: those before the first that reaches a value all end below it.
         self._reach = np.maximum.accumulate(self._high)
 
@@ -36,17 +40,16 @@ class RangeIndex:
 
 
 class PartitionIndex:
-    """Finds the segments with a partition. schemes: see PartitionedColumn. unknown: rows of segments without any."""
+    """Finds the segments with a partition. Made of what PartitionedColumn has. unknown: rows of those without any."""
 
-    def __init__(self, partitions: PartitionedColumn) -> None:
-        self.schemes = partitions.schemes
-        self.unknown: Int64Array = np.flatnonzero(partitions.scheme < 0)
-        rows = np.repeat(np.arange(len(partitions.scheme)), np.diff(partitions.starts))
-        order = np.argsort(partitions.ids, kind="stable")
-        if len(self.schemes) > 1:
-            order = order[np.argsort(partitions.scheme[rows[order]], kind="stable")]
-        self._rows, self._ids = rows[order], partitions.ids[order]
-        self._starts = np.searchsorted(partitions.scheme[self._rows], np.arange(len(self.schemes) + 1))
+    def __init__(self, num_schemes: int, scheme: Int64Array, ids: Int64Array, starts: Int64Array) -> None:
+        self.unknown: Int64Array = np.flatnonzero(scheme < 0)
+        rows = np.repeat(np.arange(len(scheme)), np.diff(starts))
+        order = np.argsort(ids, kind="stable")
+        if num_schemes > 1:
+            order = order[np.argsort(scheme[rows[order]], kind="stable")]
+        self._rows, self._ids = rows[order], ids[order]
+        self._starts = np.searchsorted(scheme[self._rows], np.arange(num_schemes + 1))
 
     def of_scheme(self, scheme: int) -> Int64Array:
         """Rows of all segments of a scheme, some more than once."""
