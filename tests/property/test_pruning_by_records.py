@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from built_segments import config_of, opened
 
-from pinotpy.broker.routing.segment_facts import FactsOfTable
+from pinotpy.broker.routing.segment_facts import read_record
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.schema import Schema
@@ -117,7 +117,6 @@ def rows_of(rng: random.Random, base: int, nulls: bool) -> dict[str, list[Any]]:
 def world(seed: int) -> World:
     rng = random.Random(seed)
     segments, records = [], {}
-    facts = FactsOfTable("t_OFFLINE")
     for number in range(NUM_SEGMENTS):
         nulls = rng.random() < 0.5
         index: dict[str, Any] = {"nullHandlingEnabled": nulls or rng.random() < 0.5}
@@ -135,9 +134,9 @@ def world(seed: int) -> World:
         stored = ZNRecord.from_bytes(record.to_record().to_bytes(), "/s")
         segments.append(segment)
         records[segment.name] = SegmentZkMetadata.from_record(stored, "t_OFFLINE")
-    known = facts.read(records, SCHEMA)
-    assert not facts.num_faulty
-    return World(segments, FactsTable(known))
+    read = [read_record(record, SCHEMA) for record in records.values()]
+    assert not any(each.faults for each in read)
+    return World(segments, FactsTable.of([each.facts for each in read]))
 
 
 def storable(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:

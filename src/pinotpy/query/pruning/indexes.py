@@ -23,11 +23,28 @@ class RangeIndex:
 
     def __init__(self, known: Flags, low: NDArray[Any], high: NDArray[Any]) -> None:
         rows = np.flatnonzero(known)
+        self._fill(known, rows[np.argsort(low[rows], kind="stable")], low, high)
+
+    def _fill(self, known: Flags, rows: Int64Array, low: NDArray[Any], high: NDArray[Any]) -> None:
+        """rows: those that are known, in the order of `low`."""
         self.unknown: Int64Array = np.flatnonzero(~known)
-        self._rows: Int64Array = rows[np.argsort(low[rows], kind="stable")]
-        self._low, self._high = low[self._rows], high[self._rows]
+        self._rows, self._low, self._high = rows, low[rows], high[rows]
         # How far all ranges that begin before reach: those before the first that reaches a value all end below it.
         self._reach = np.maximum.accumulate(self._high)
+
+    def changed(self, source: Int64Array, known: Flags, low: NDArray[Any], high: NDArray[Any]) -> RangeIndex:
+        """Of segments of which most are here, at `source`, in the same order of `low`; -1: others."""
+        is_here = source >= 0
+        moved = np.full(len(self._rows) + len(self.unknown), -1)
+        moved[source[is_here]] = np.flatnonzero(is_here)
+        rows = moved[self._rows]
+        rows = rows[rows >= 0]
+        new = np.flatnonzero(~is_here)
+        new = new[known[new]]
+        new = new[np.argsort(low[new], kind="stable")]
+        index = RangeIndex.__new__(RangeIndex)
+        index._fill(known, np.insert(rows, np.searchsorted(low[rows], low[new]), new), low, high)
+        return index
 
     def overlapping(self, low: float, high: float) -> Int64Array:
         """Rows of the segments whose range has a value in [low, high], in no order, without `unknown`."""
@@ -45,7 +62,8 @@ class PartitionIndex:
     def __init__(self, num_schemes: int, scheme: Int64Array, ids: Int64Array, starts: Int64Array) -> None:
         self.unknown: Int64Array = np.flatnonzero(scheme < 0)
         rows = np.repeat(np.arange(len(scheme)), np.diff(starts))
-        order = np.argsort(ids, kind="stable")
+        # Small numbers are sorted without comparisons.
+        order = np.argsort(ids if ids.max(initial=0) >> 16 else ids.astype(np.uint16), kind="stable")
         if num_schemes > 1:
             order = order[np.argsort(scheme[rows[order]], kind="stable")]
         self._rows, self._ids = rows[order], ids[order]

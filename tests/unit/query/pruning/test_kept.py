@@ -90,7 +90,7 @@ def random_condition(rng: random.Random, depth: int) -> str:
 def test_indexes_find_what_the_walk_over_all_segments_keeps(seed: int) -> None:
     rng = random.Random(seed)
     numbers = rng.sample(range(NUM_SEGMENTS), NUM_SEGMENTS)
-    table = FactsTable({f"s{number}": random_facts(rng, number) for number in numbers})
+    table = FactsTable.of({f"s{number}": random_facts(rng, number) for number in numbers}.values())
     for _ in range(150):
         condition = random_condition(rng, 2)
         context = context_of(condition)
@@ -105,7 +105,7 @@ def test_few_segments_are_kept_one_by_one_as_the_walk_over_all_keeps_them(seed: 
     for size in (0, 1, 2, 10, FEW_MAX) * 12:
         numbers = rng.sample(range(40), min(size, 40)) + rng.sample(range(40), max(size - 40, 0))
         facts = [random_facts(rng, number) for number in numbers]
-        table = FactsTable({f"s{place}": each for place, each in enumerate(facts)})
+        table = FactsTable.of({f"s{place}": each for place, each in enumerate(facts)}.values())
         for _ in range(4):
             condition = random_condition(rng, 2)
             context = context_of(condition)
@@ -115,21 +115,23 @@ def test_few_segments_are_kept_one_by_one_as_the_walk_over_all_keeps_them(seed: 
     assert num_excluded > 500
 
 
-def test_a_narrow_filter_looks_at_few_segments() -> None:
+def test_a_narrow_filter_looks_at_few_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
-    class Watched(FactsTable):
-        def part(self, rows: Int64Array) -> Facts:
-            sizes.append(len(rows))
-            return super().part(rows)
+    part = FactsTable.part
 
+    def watched(table: FactsTable, rows: Int64Array) -> Facts:
+        sizes.append(len(rows))
+        return part(table, rows)
+
+    monkeypatch.setattr(FactsTable, "part", watched)
     daily = {
         f"s{day}": SegmentFacts(
             9, {"day": ValueRange(DataType.INT, day, day, 0)}, Partitions("member", "Modulo", 64, (day % 64,))
         )
         for day in range(2_000)
     }
-    table = Watched(daily | {"unknown": NOTHING_KNOWN})
+    table = FactsTable.of((daily | {"unknown": NOTHING_KNOWN}).values())
     for condition, looked_at, found in (
         ("day BETWEEN 100 AND 129", 31, 31),
         ("day >= 1999", 2, 2),
@@ -151,14 +153,15 @@ def test_a_narrow_filter_looks_at_few_segments() -> None:
 def test_a_table_made_of_the_one_before_is_as_one_made_anew(seed: int) -> None:
     rng = random.Random(10 + seed)
     facts = {f"s{number}": random_facts(rng, number) for number in range(120)}
-    table = FactsTable(facts)
+    table = FactsTable.of(facts.values())
     for step in range(60):
         for condition in (random_condition(rng, 1), "city >= 'c0050'", "member = 7", "cost < 9"):
             context = context_of(condition)
-            anew = FactsTable(facts)
+            anew = FactsTable.of(facts.values())
             expected = prune(context, anew).kept.tolist()
             assert prune(context, table).kept.tolist() == expected, (seed, step, condition)
             assert kept_rows(context, table, walked_max=0) == np.flatnonzero(expected).tolist()
+        before = list(facts.values())
         for _ in range(rng.choice([0, 1, 1, 2, 9, 40])):
             match rng.randrange(4):
                 case 0:
@@ -169,5 +172,7 @@ def test_a_table_made_of_the_one_before_is_as_one_made_anew(seed: int) -> None:
                     facts[rng.choice(list(facts))] = random_facts(rng, rng.randrange(NUM_SEGMENTS))
         if rng.random() < 0.2:
             facts = {name: facts[name] for name in rng.sample(list(facts), len(facts))}
-        table = FactsTable(facts, table)
-    assert len(table) == len(facts) and table.names == tuple(facts)
+        rows = {id(each): row for row, each in enumerate(before)}
+        source = np.array([rows.get(id(each), -1) for each in facts.values()], np.int64)
+        table = table.changed(source, [each for each in facts.values() if id(each) not in rows])
+        assert len(table) == len(facts)
