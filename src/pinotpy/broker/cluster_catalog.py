@@ -159,7 +159,7 @@ class ClusterCatalog:
         external = view.external_views.get(table)
         contents = _NO_CONTENTS if external is None else external.contents
         return self._pruned.setdefault(table, PrunedTable(table, self._tell_unused)).pruner(
-            routing, view.segments.get(table, _NO_RECORDS), contents, schema
+            routing, view.segments.get(table, _NO_RECORDS), contents, schema, view.table_configs.get(table)
         )
 
     def _divided(

@@ -140,7 +140,8 @@ LIES: list[tuple[SegmentZkMetadata, str, str]] = [
     (first_form(partitionColumn="gone"), "first form", "and a column"),
     (first_form(partitionColumn="data"), "first form", "found one of type BYTES"),
     (first_form(partitionEnd="x"), "first form", "expected a INT value, found 'x'"),
-    (first_form(pruneFunction="HashPartitionPruner"), "prune function", "'HashPartitionPruner' does not say"),
+    (first_form(pruneFunction="HashPartitionPruner"), "prune function", "'HashPartitionPruner', which says not which"),
+    (first_form(pruneFunction="MagicPruner"), "prune function", "expected TimePruner in pruneFunction, found 'MagicPr"),
 ]
 
 

@@ -156,10 +156,10 @@ class _Reader:
             self._fault("first form", f"expected all of {', '.join(_SEED_KEYS)}, and a column, found {said}"[:300])
             return {}
         if function.rpartition(".")[2] != "TimePruner":
-            # HashPartitionPruner: the ids alone, without function and count, prove nothing.
-            self._fault(
-                "prune function", f"'{function[:80]}' does not say which function puts values into how many partitions"
-            )
+            # HashPartitionPruner: the ids alone, without function and count, prove nothing. An unknown class is off.
+            known = function.rpartition(".")[2] == "HashPartitionPruner"
+            why = "says not which function puts values into how many partitions" if known else "is no known class"
+            self._fault("prune function", f"expected TimePruner in pruneFunction, found '{function[:80]}', which {why}")
             return {}
         try:
             low, high = (_stored(text, spec.data_type) for text in (start, end))

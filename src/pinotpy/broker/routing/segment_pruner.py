@@ -8,15 +8,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from pydantic import ValidationError
 
 from pinotpy.arrays import Int64Array
 from pinotpy.broker.routing.known_segments import FactsOfTable, KnownSegments
 from pinotpy.broker.routing.table_routing import ChoiceKey, Selection, TableRouting
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.schema import Schema
+from pinotpy.config.serving import RoutingConfig
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.pruning.few import FEW_MAX
 from pinotpy.query.pruning.kept import kept_rows
@@ -47,8 +49,10 @@ class Kept:
 class SegmentPruner:
     """Of one view of a table half. `known` is called at the first query that has a filter, later ones share it."""
 
-    def __init__(self, routing: TableRouting, known: Callable[[], KnownSegments]) -> None:
-        self._routing, self._num_segments = routing, len(routing.replicas)
+    def __init__(
+        self, routing: TableRouting, known: Callable[[], KnownSegments], config: Mapping[str, Any] | None
+    ) -> None:
+        self._routing, self._num_segments, self._config = routing, len(routing.replicas), config
         self._read = known
         self._known: KnownSegments | None = None
         self._results: OrderedDict[Hashable, Kept | None] = OrderedDict()
@@ -118,7 +122,8 @@ class SegmentPruner:
             rows = list(members)
             if (pruning.rules[rows] == Rule.KEPT).any():
                 pruning.rules[rows] = Rule.KEPT  # as `prune` keeps them
-        return ExplainedPruning(self._routing.table, known.names, known.docs, pruning, known.unused)
+        warnings = _warnings(self._config)
+        return ExplainedPruning(self._routing.table, known.names, known.docs, pruning, known.unused, warnings)
 
     def docs_of(self, name: str) -> int:
         """By the segment's record. Raises ValueError if the half has no such segment."""
@@ -133,13 +138,16 @@ class SegmentPruner:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPruning:
-    """names, docs: of the segments that `pruning` is about, of `table` with type. unused: see KnownSegments."""
+    """names, docs: of the segments that `pruning` is about, of `table` with type. unused: see KnownSegments. warnings:
+    of the table's config.
+    """
 
     table: str
     names: tuple[str, ...]
     docs: Int64Array
     pruning: Pruning
     unused: dict[str, int]
+    warnings: list[str]
 
 
 # Called with a table and, by what keeps them from being used, how many of its records exclude nothing or less.
@@ -167,17 +175,19 @@ class PrunedTable:
         records: Mapping[str, SegmentZkMetadata],
         contents: Mapping[str, str],
         schema: Schema,
+        config: Mapping[str, Any] | None = None,
     ) -> SegmentPruner:
         """Of this view; the same one while its parts are.
 
         Args:
             records: of the segments, by name.
             contents: see ExternalView.
+            config: of the table, as it is stored; EXPLAIN warns of what in it turns no pruning on.
         """
-        parts = (routing, records, contents, schema)
+        parts = (routing, records, contents, schema, config)
         known = self._pruner
         if known is None or any(one is not other for one, other in zip(known[0], parts, strict=True)):
-            pruner = SegmentPruner(routing, lambda: self._known(routing, records, contents, schema))
+            pruner = SegmentPruner(routing, lambda: self._known(routing, records, contents, schema), config)
             known = self._pruner = parts, pruner
         return known[1]
 
@@ -192,3 +202,12 @@ class PrunedTable:
             known = self._facts.read(routing, records, contents, schema)
             self._tell(self._table, known.unused)
             return known
+
+
+def _warnings(config: Mapping[str, Any] | None) -> list[str]:
+    """Of the pruners of a table config; none where it has no `routing` that can be read."""
+    section = (config or {}).get("routing")
+    try:
+        return RoutingConfig.model_validate(section).warnings if section else []
+    except ValidationError:
+        return []
