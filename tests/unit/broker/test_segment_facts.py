@@ -270,16 +270,19 @@ def test_what_is_known_of_a_view_does_not_depend_on_the_views_before() -> None:
     condition = "SELECT COUNT(*) FROM t WHERE (day = 3 AND member = 7) OR city < 'c3' OR member IN (1, 2)"
     context = compile_query(parse_sql(condition), SCHEMA, QueryOptions(), null_handling=True)
     facts, records = FactsOfTable("t_OFFLINE"), dict[str, SegmentZkMetadata]()
+    replicas: dict[str, tuple[str, ...]] = {}
     num_excluded = num_unused = num_chained = 0
     for step in range(200):
         records = dict(records)
         for name in rng.sample(names, rng.choice([0, 1, 1, 3, 20])):
-            records.pop(name, None)
+            if rng.random() < 0.5:
+                records.pop(name, None)
             if rng.random() < 0.85:
                 records[name] = random_record(rng, name)
         if rng.random() < 0.1:
             records = {name: records[name] for name in rng.sample(list(records), len(records))}
-        replicas = {name: ("Server_1",) for name in [*records, "none"] if rng.random() < 0.95}
+        if rng.random() < 0.5:
+            replicas = {name: ("Server_1",) for name in [*records, "none"] if rng.random() < 0.95}
         contents = {
             name: record.content_id if rng.random() < 0.7 else "another"
             for name, record in records.items()

@@ -13,7 +13,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Final
 
 import numpy as np
@@ -58,6 +57,7 @@ class _View:
     """
 
     schema: Schema
+    replicas: Mapping[str, tuple[str, ...]]
     names: tuple[str, ...]
     records: Mapping[str, SegmentZkMetadata]
     record_ids: Int64Array
@@ -92,16 +92,16 @@ class FactsOfTable:
             records: by name; never changed.
             contents: see ExternalView.
         """
-        names = tuple(routing.replicas)
         last = self._last
         if last is None or last.schema is not schema:
             nothing = np.zeros(0, np.int64)
-            last = _View(schema, (), {}, nothing, nothing, nothing, nothing, FactsTable.of(()), {}, {})
+            last = _View(schema, {}, (), {}, nothing, nothing, nothing, nothing, FactsTable.of(()), {}, {})
+        names = last.names if routing.replicas is last.replicas else tuple(routing.replicas)
         record_ids = np.fromiter(map(id, records.values()), np.int64, len(records))
         ids = _ids(names, records, record_ids, last)
         source = _sources(ids, last.ids)
         docs = np.concatenate([last.docs, [0]])[source]
-        expected = {name: text for name, text in last.expected.items() if name in routing.replicas}
+        expected = {name: text for name, text in last.expected.items() if name in records and name in routing.replicas}
         for row in np.flatnonzero(source < 0).tolist():
             record = records.get(names[row])
             docs[row] = _docs(record)
@@ -122,7 +122,11 @@ class FactsOfTable:
         facts_of = ids.copy()
         facts_of[[place[name] for name in others]] = 0
         changed = _sources(facts_of, last.facts_of)
-        faults = {name: told for name, told in last.faults.items() if name in routing.replicas and name not in others}
+        faults = {
+            name: told
+            for name, told in last.faults.items()
+            if name in records and name in routing.replicas and name not in others
+        }
         new = [names[row] for row in np.flatnonzero(changed < 0).tolist()]
 
         def read_new() -> Iterator[SegmentFacts]:
@@ -138,7 +142,9 @@ class FactsOfTable:
                 yield read.facts
 
         table = last.table.changed(changed, read_new())
-        self._last = _View(schema, names, records, record_ids, ids, facts_of, docs, table, expected, faults)
+        self._last = _View(
+            schema, routing.replicas, names, records, record_ids, ids, facts_of, docs, table, expected, faults
+        )
         unused = {**({NOT_PROVEN: len(unproven)} if unproven else {}), **self._told(faults)}
         chains = tuple(tuple([place[name] for name in chain]) for chain in routing.chains)
         return KnownSegments(names, table, docs, int(docs.sum()), unused, chains)
@@ -165,19 +171,16 @@ def _ids(
     """The identity of each segment's record, 0: it has none. Only what differs from `last` is looked up by name, which
     takes ten times as long as to compare identities. record_ids: of `records` in their order.
     """
+    first = len(names) if names is last.names else _num_alike_names(names, last.names)
+    num_last = _num_alike_names(names[first:][::-1], last.names[first:][::-1])
+    end, old_end = len(names) - num_last, len(last.names) - num_last
+    ids = np.concatenate([last.ids[:first], np.zeros(end - first, np.int64), last.ids[old_end:]])
     source = _sources(record_ids, last.record_ids)
     is_gone = np.ones(len(last.record_ids), np.bool_)
     is_gone[source[source >= 0]] = False
-    first = _num_alike_names(names, last.names)
-    end = len(names) - _num_alike_names(names[first:][::-1], last.names[first:][::-1])
-    rest = last.ids[len(last.ids) - len(names) + end :]
-    middle = np.fromiter(map(id, map(records.get, names[first:end])), np.int64, end - first)
-    ids = np.concatenate([last.ids[:first], middle, rest])
-    touched = {*compress(records, (source < 0).tobytes()), *compress(last.records, is_gone.tobytes())}
-    if end - first < len(names) and touched:
-        rows = np.flatnonzero(np.fromiter(map(touched.__contains__, names), np.bool_, len(names))).tolist()
-        ids[rows] = [id(records.get(names[row])) for row in rows]
-    ids[ids == id(None)] = 0
+    # Segments without a record so far may have one now.
+    rows = np.flatnonzero(np.isin(ids, last.record_ids[is_gone]) | (ids == 0)).tolist()
+    ids[rows] = [0 if (record := records.get(names[row])) is None else id(record) for row in rows]
     return ids
 
 

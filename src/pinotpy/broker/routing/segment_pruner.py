@@ -89,12 +89,12 @@ class SegmentPruner:
         rows = kept_rows(context, table)
         if known.chains:
             return self._with_chains(known, rows)
-        if len(rows) == len(table):
+        if len(rows) == table.size:
             return None
         num_docs = sum(map(known.docs.item, rows)) if len(rows) <= FEW_MAX else int(known.docs[rows].sum())
         names = known.names
         return Kept(
-            tuple([names[row] for row in rows]), len(table) - len(rows), known.num_docs - num_docs, self._routing
+            tuple([names[row] for row in rows]), table.size - len(rows), known.num_docs - num_docs, self._routing
         )
 
     def _with_chains(self, known: KnownSegments, rows: list[int]) -> Kept | None:

@@ -57,6 +57,12 @@ class Bounds:
             self.data_type, self.known[rows], self.low[rows], self.high[rows], self.num_nulls[rows], self.texts
         )
 
+    def copied(self) -> Bounds:
+        """Of the same segments, in arrays of its own."""
+        return Bounds(
+            self.data_type, self.known.copy(), self.low.copy(), self.high.copy(), self.num_nulls.copy(), self.texts
+        )
+
     @cached_property
     def index(self) -> RangeIndex:
         """Over all segments."""
@@ -68,9 +74,10 @@ class Bounds:
         bounds = enumerate(zip(self.known.tolist(), self.low.tolist(), self.high.tolist(), strict=True))
         return [(1 << row, low, high) for row, (is_known, low, high) in bounds if is_known]
 
-    def changed(self, source: Int64Array, added: Bounds | None) -> Bounds:
+    def changed(self, source: Int64Array, added: Bounds | None, stays: bool) -> Bounds:
         """Of segments of which each is here, at `source`, or where that is -1 the next one of `added`; None: nothing is
-        known of these, as where they are of another type. An index that is here is made use of.
+        known of these, as where they are of another type. stays: whether all that are here are at their places. An
+        index that is here is made use of.
         """
         new = np.flatnonzero(source < 0)
         if added is None or added.data_type is not self.data_type:
@@ -87,13 +94,14 @@ class Bounds:
                 texts = _merged(texts, unseen, before)
                 first = self._numbered(numbers, texts)
             second = added._numbered(np.array([*(bisect_left(texts, t) for t in added.texts), len(texts), -1]), texts)
-        changed = first.part(source)
+        changed = first.copied() if stays else first.part(source)
         changed.known[new], changed.num_nulls[new] = second.known, second.num_nulls
         changed.low[new], changed.high[new] = second.low, second.high
         if changed.texts is not None and len(changed.texts) > TEXTS_MAX * max(len(source), 1):
             changed = changed._without_old_texts()
         if "index" in self.__dict__:
-            changed.__dict__["index"] = self.index.changed(source, changed.known, changed.low, changed.high)
+            index = self.index.changed(source, changed.known, changed.low, changed.high, stays)
+            changed.__dict__["index"] = index
         return changed
 
     def _numbered(self, numbers: Int64Array, texts: list[bytes]) -> Bounds:

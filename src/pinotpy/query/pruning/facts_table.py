@@ -15,24 +15,20 @@ from pinotpy.query.pruning.facts import SegmentFacts, Stored
 
 
 class Facts(ABC):
-    """n segments. num_docs: int64[n], NOT_KNOWN where that is not known; has_empty: whether it is 0 anywhere. Never
-    changed; what is made of a column is kept.
+    """n segments, also `size`. num_docs: int64[n], NOT_KNOWN where that is not known; has_empty: whether it is 0
+    anywhere. Never changed; what is made of a column is kept.
     """
 
     def __init__(self, num_docs: Int64Array) -> None:
-        self.num_docs = num_docs
+        self.num_docs, self.size = num_docs, len(num_docs)
         self.has_empty = not num_docs.all()
 
     def __len__(self) -> int:
-        return len(self.num_docs)
-
-    def bounds(self, column: str, data_type: DataType) -> Bounds | None:
-        """None if no segment has a range of the column in this type."""
-        found = self._bounds(column)
-        return found if found is not None and found.data_type is data_type else None
+        return self.size
 
     @abstractmethod
-    def _bounds(self, column: str) -> Bounds | None: ...
+    def bounds(self, column: str, data_type: DataType) -> Bounds | None:
+        """None if no segment has a range of the column in this type."""
 
     @abstractmethod
     def partitions(self, column: str) -> PartitionedColumn | None:
@@ -93,16 +89,19 @@ class FactsTable(Facts):
         added = FactsTable.of(facts)
         if not len(self):
             return added
+        new = source < 0
+        # Most often segments were replaced, and all others stand where they were: to copy costs less than to take.
+        stays = len(source) == len(self) and bool((new | (source == np.arange(len(self)))).all())
         bounds: dict[str, Bounds] = {}
         for name in self._by_column.keys() | added._by_column.keys():
             first, second = self._by_column.get(name), added._by_column.get(name)
             if first is None:
                 assert second is not None
                 first = unknown_bounds(second.data_type, len(self))
-            found = first.changed(source, second)
+            found = first.changed(source, second, stays)
             if found.known.any():
                 bounds[name] = found
-        places = np.where(source < 0, len(self) - 1 + np.cumsum(source < 0), source)
+        places = np.where(new, len(self) - 1 + np.cumsum(new), source)
         partitions: dict[str, PartitionedColumn] = {}
         for name in self._partitions.keys() | added._partitions.keys():
             of_kept = self._partitions.get(name) or PartitionedColumn.nothing(len(self))
@@ -116,8 +115,9 @@ class FactsTable(Facts):
         """The segments at `rows`, shape (m,), ascending."""
         return _Part(self, rows)
 
-    def _bounds(self, column: str) -> Bounds | None:
-        return self._by_column.get(column)
+    def bounds(self, column: str, data_type: DataType) -> Bounds | None:
+        found = self._by_column.get(column)
+        return found if found is not None and found.data_type is data_type else None
 
     def partitions(self, column: str) -> PartitionedColumn | None:
         return self._partitions.get(column)
@@ -130,9 +130,9 @@ class _Part(Facts):
         self._parts: dict[str, Bounds | None] = {}
         self._partitions: dict[str, PartitionedColumn | None] = {}
 
-    def _bounds(self, column: str) -> Bounds | None:
+    def bounds(self, column: str, data_type: DataType) -> Bounds | None:
         if column not in self._parts:
-            whole = self._table._bounds(column)
+            whole = self._table.bounds(column, data_type)
             self._parts[column] = None if whole is None else whole.part(self._rows)
         return self._parts[column]
 

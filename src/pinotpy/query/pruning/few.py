@@ -23,12 +23,11 @@ FEW_MAX: Final = 64
 
 def kept_of_few(walk: Walk, table: Facts) -> list[int]:
     """Rows of the segments, at most FEW_MAX, that may have a row that passes, ascending."""
-    size = len(table)
     leaves = _BitLeaves(table)
     excluded = walk.over(leaves) or 0
     if table.has_empty:
         excluded |= _bits(table.num_docs == 0)
-    return [row for row in range(size) if not excluded >> row & 1]
+    return [row for row in range(table.size) if not excluded >> row & 1]
 
 
 def _bits(flags: Flags) -> int:

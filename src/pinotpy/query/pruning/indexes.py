@@ -32,13 +32,20 @@ class RangeIndex:
         # How far all ranges that begin before reach: those before the first that reaches a value all end below it.
         self._reach = np.maximum.accumulate(self._high)
 
-    def changed(self, source: Int64Array, known: Flags, low: NDArray[Any], high: NDArray[Any]) -> RangeIndex:
-        """Of segments of which most are here, at `source`, in the same order of `low`; -1: others."""
+    def changed(
+        self, source: Int64Array, known: Flags, low: NDArray[Any], high: NDArray[Any], stays: bool
+    ) -> RangeIndex:
+        """Of segments of which most are here, at `source`, in the same order of `low`; -1: others. stays: whether all
+        are at their places.
+        """
         is_here = source >= 0
-        moved = np.full(len(self._rows) + len(self.unknown), -1)
-        moved[source[is_here]] = np.flatnonzero(is_here)
-        rows = moved[self._rows]
-        rows = rows[rows >= 0]
+        if stays:
+            rows = self._rows[is_here[self._rows]]
+        else:
+            moved = np.full(len(self._rows) + len(self.unknown), -1)
+            moved[source[is_here]] = np.flatnonzero(is_here)
+            rows = moved[self._rows]
+            rows = rows[rows >= 0]
         new = np.flatnonzero(~is_here)
         new = new[known[new]]
         new = new[np.argsort(low[new], kind="stable")]

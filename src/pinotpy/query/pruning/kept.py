@@ -34,7 +34,7 @@ def kept_rows(context: QueryContext, table: FactsTable, *, walked_max: int = WAL
     segments indexes are asked first.
     """
     walk = Walk(context)
-    found = walk.over(_IndexLeaves(table)) if len(table) > walked_max else None
+    found = walk.over(_IndexLeaves(table)) if table.size > walked_max else None
     if found is None or len(found) * _PART_MAX > len(table):
         return _kept(walk, table)
     rows = np.unique(found)
@@ -43,7 +43,7 @@ def kept_rows(context: QueryContext, table: FactsTable, *, walked_max: int = WAL
 
 
 def _kept(walk: Walk, table: Facts) -> list[int]:
-    if len(table) <= FEW_MAX:
+    if table.size <= FEW_MAX:
         return kept_of_few(walk, table)
     rows: list[int] = np.flatnonzero(excluded_by_rules(walk, table) == Rule.KEPT).tolist()
     return rows

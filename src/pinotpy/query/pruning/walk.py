@@ -109,7 +109,6 @@ class Walk:
 
     def __init__(self, context: QueryContext) -> None:
         self._context = context
-        self._columns = {column.name: column for column in context.columns}
         self._typed: dict[int, TypedPredicate | str] = {}
 
     def over(self, leaves: Leaves[S], tell: Tell[S] | None = None) -> S | None:
@@ -153,7 +152,7 @@ class Walk:
             return leaves.by_flags(
                 lambda: exclude_by_function(node, negated, self._context, leaves.table), Rule.MIN_MAX
             )
-        column = self._columns.get(node.lhs.name)
+        column = _column_of(self._context, node.lhs.name)
         if column is None or column.name.startswith("$"):
             return None, f"records know nothing of column '{node.lhs.name}'"
         if node.comparison in PATTERNS:
@@ -185,6 +184,14 @@ class Walk:
                 typed = f"servers refuse it: {error.message[:200]}"
             self._typed[id(node)] = typed
         return typed
+
+
+def _column_of(context: QueryContext, name: str) -> ColumnRef | None:
+    """The column of this name that a query uses; there are few."""
+    for column in context.columns:
+        if column.name == name:
+            return column
+    return None
 
 
 def _by_facts(test: ColumnTest, negated: bool, column: ColumnRef, leaves: Leaves[S]) -> S | None:
