@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from built_segments import config_of, opened
 
-from pinotpy.broker.routing.segment_facts import FactsOfTable
+from pinotpy.broker.routing.segment_facts import read_record
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.schema import Schema
@@ -24,9 +24,10 @@ from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext, QueryOptions
 from pinotpy.query.pruning.facts_table import FactsTable
-from pinotpy.query.pruning.few import FewFacts
+from pinotpy.query.pruning.few import kept_of_few
 from pinotpy.query.pruning.kept import kept_rows
 from pinotpy.query.pruning.prune import prune
+from pinotpy.query.pruning.walk import Walk
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.immutable import ImmutableSegment
 
@@ -66,7 +67,6 @@ class World:
 
     segments: list[ImmutableSegment]
     table: FactsTable
-    few: FewFacts
 
 
 def value(rng: random.Random, name: str, base: int) -> Any:
@@ -117,7 +117,6 @@ def rows_of(rng: random.Random, base: int, nulls: bool) -> dict[str, list[Any]]:
 def world(seed: int) -> World:
     rng = random.Random(seed)
     segments, records = [], {}
-    facts = FactsOfTable("t_OFFLINE")
     for number in range(NUM_SEGMENTS):
         nulls = rng.random() < 0.5
         index: dict[str, Any] = {"nullHandlingEnabled": nulls or rng.random() < 0.5}
@@ -135,9 +134,9 @@ def world(seed: int) -> World:
         stored = ZNRecord.from_bytes(record.to_record().to_bytes(), "/s")
         segments.append(segment)
         records[segment.name] = SegmentZkMetadata.from_record(stored, "t_OFFLINE")
-    known = facts.read(records, SCHEMA)
-    assert not facts.num_faulty
-    return World(segments, FactsTable(known), FewFacts(tuple(known.values())))
+    read = [read_record(record, SCHEMA) for record in records.values()]
+    assert not any(each.faults for each in read)
+    return World(segments, FactsTable.of([each.facts for each in read]))
 
 
 def storable(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -230,9 +229,9 @@ def check(seed: int, num_filters: int) -> tuple[int, int]:
         null_handling = not pql and rng.random() < 0.5
         context = compile_query(statement, SCHEMA, QueryOptions(), null_handling=null_handling)
         kept = prune(context, some.table).kept.tolist()
-        rows = kept_rows(context, some.table).tolist()
+        rows = kept_rows(context, some.table, walked_max=0)
         assert rows == [row for row, is_kept in enumerate(kept) if is_kept], f"seed {seed}: {text} pql={pql}"
-        assert some.few.kept_rows(context) in (None, rows), f"seed {seed}: {text} pql={pql}"
+        assert kept_of_few(Walk(context), some.table) == rows, f"seed {seed}: {text} pql={pql}"
         excluded = [segment for segment, is_kept in zip(some.segments, kept, strict=True) if not is_kept]
         num_pairs, num_excluded = num_pairs + len(kept), num_excluded + len(excluded)
         if num_rows(context, excluded):

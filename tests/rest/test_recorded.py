@@ -115,7 +115,7 @@ RULES = (
     ),
     Rule(
         CONFIG,
-        r"table (loadMode bad|routing bad selector|pruner bad|inverted index on no-dictionary)",
+        r"table (loadMode bad|routing bad selector|inverted index on no-dictionary)",
         "^POST /tables",
         200,
         (400,),

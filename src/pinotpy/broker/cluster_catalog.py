@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import filterfalse
 from types import MappingProxyType
 from typing import Any
 
@@ -70,9 +71,14 @@ class LineageUnreadableError(ClusterError):
 
 @dataclass(slots=True)
 class _Known:
-    """A routing with the parts of the view that it was built from; valid until `until_ms` at the latest."""
+    """A routing with the parts of the view that it was built from; valid until `until_ms` at the latest. new: segments
+    that some may not have yet, because they are new.
+    """
 
     parts: tuple[object, ...]
+    segments: Mapping[str, SegmentZkMetadata]
+    new: frozenset[str]
+    loading: frozenset[str]
     until_ms: int
     routing: TableRouting
 
@@ -159,7 +165,7 @@ class ClusterCatalog:
         external = view.external_views.get(table)
         contents = _NO_CONTENTS if external is None else external.contents
         return self._pruned.setdefault(table, PrunedTable(table, self._tell_unused)).pruner(
-            routing, view.segments.get(table, _NO_RECORDS), contents, schema
+            routing, view.segments.get(table, _NO_RECORDS), contents, schema, view.table_configs.get(table)
         )
 
     def _divided(
@@ -220,14 +226,12 @@ class ClusterCatalog:
         lineage = view.lineages.get(table_name)
         config = view.table_configs.get(table_name)
         groups = view.instance_partitions.get(table_name)
-        parts = (ideal, external, view.live_instances, view.instance_configs, segments, lineage, config, groups)
+        parts = (ideal, external, view.live_instances, view.instance_configs, lineage, config, groups)
         known = self._routings.get(table_name)
+        if known is not None and any(a is not b for a, b in zip(known.parts, parts, strict=True)):
+            known = None
         now_ms = self._clock.now_ms()
-        if (
-            known is not None
-            and now_ms < known.until_ms
-            and all(a is b for a, b in zip(known.parts, parts, strict=True))
-        ):
+        if known is not None and now_ms < known.until_ms and known.segments is segments:
             return known.routing
         if lineage is not None and lineage.unreadable:
             raise LineageUnreadableError(
@@ -237,19 +241,26 @@ class ClusterCatalog:
         hidden, awaited = (lineage.hidden, lineage.awaited) if lineage is not None else (_NONE, _NONE)
         reached = external.partitions if external is not None else {}
         served = self._served.setdefault(table_name, set())
-        served |= {name for name, states in reached.items() if states}
-        served &= set(ideal.partitions)
+        if known is None:
+            served |= {name for name, states in reached.items() if states}
+            served &= set(ideal.partitions)
         kind = instance_selector(table_name, config)
-        new = {
+        # Only strict replica groups ask how new a segment is that some have.
+        asked = segments if kind.is_strict else filterfalse(served.__contains__, segments)
+        until_ms = {
             name: pushed + LOADING_GRACE_MS
-            for name, record in segments.items()
-            # Only strict replica groups ask how new a segment is that some have.
-            if (name not in served or kind.is_strict)
-            and name not in awaited
-            and (pushed := record.push_time_ms or record.creation_time_ms) + LOADING_GRACE_MS > now_ms
+            for name in asked
+            if name not in awaited
+            and (pushed := (record := segments[name]).push_time_ms or record.creation_time_ms) + LOADING_GRACE_MS
+            > now_ms
             and _may_be_absent(record, ideal)
         }
-        loading = frozenset(new.keys() - served)
+        new, loading = frozenset(until_ms), frozenset(until_ms.keys() - served)
+        end_ms = min(until_ms.values(), default=FOREVER_MS)
+        if known is not None and (known.new, known.loading) == (new, loading):
+            # Other records of the same segments, served by the same servers.
+            self._routings[table_name] = replace(known, segments=segments, until_ms=end_ms)
+            return known.routing
         live = taking_queries(view.live_instances, view.instance_configs)
         is_realtime = table_name.endswith(_REALTIME)
         replicas = living_replicas(ideal.partitions, reached, live, loading, hidden, is_realtime=is_realtime)
@@ -257,8 +268,8 @@ class ClusterCatalog:
         if kind is InstanceSelector.BALANCED:
             routing = TableRouting(table_name, replicas, chains)
         else:
-            routing = routing_by_groups(table_name, replicas, chains, kind, groups, ideal.partitions, new.keys())
-        self._routings[table_name] = _Known(parts, min(new.values(), default=FOREVER_MS), routing)
+            routing = routing_by_groups(table_name, replicas, chains, kind, groups, ideal.partitions, new)
+        self._routings[table_name] = _Known(parts, segments, new, loading, end_ms, routing)
         return routing
 
     def address(self, server: str) -> ServerAddress:

@@ -47,4 +47,5 @@ def finding_of(explained: ExplainedPruning, dialect: Dialect) -> Finding:
         "pruned": pruned,
         "conditions": conditions,
         **({"recordsNotUsed": explained.unused} if explained.unused else {}),
+        **({"warnings": explained.warnings} if explained.warnings else {}),
     }

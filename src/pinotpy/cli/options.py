@@ -109,8 +109,8 @@ def access(user: str | None, password: str | None, token: str | None, ca: Path |
 
 
 def print_status(answer: dict[str, Any], as_json: bool) -> None:
-    """The answer to a change: its status line, and on standard error the keys that nothing reads; or all of it as
-    JSON.
+    """The answer to a change: its status line, and on standard error the keys that nothing reads and warnings; or
+    all of it as JSON.
     """
     typer.echo(json.dumps(answer, indent=2) if as_json else str(answer.get("status", answer)))
     unknown = answer.get("unrecognizedProperties")
@@ -120,6 +120,8 @@ def print_status(answer: dict[str, Any], as_json: bool) -> None:
     idle = answer.get("propertiesWithoutEffect")
     if idle and not as_json:
         typer.echo(f"note: keys that have no effect yet: {', '.join(sorted(idle))}", err=True)
+    for warning in () if as_json else answer.get("warnings") or ():
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def progress(as_json: bool) -> Progress:

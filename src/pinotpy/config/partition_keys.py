@@ -30,13 +30,16 @@ Assignments = Mapping[str, InstanceAssignmentConfig]
 def partition_keys_without_effect(
     partitions: SegmentPartitionConfig | None, routing: RoutingConfig | None
 ) -> dict[str, Any]:
-    """JSON pointer → value: functions that are not built, by which no segment records partitions, and the broker's
-    pruning by partitions where there are two columns of them: it prunes by one or none, as the reference.
+    """JSON pointer → value: pruners that are not known, functions that are not built, by which no segment records
+    partitions, and the broker's pruning by partitions where there are two columns of them: it prunes by one or none, as
+    the reference.
     """
+    unknown = {} if routing is None else routing.unknown_pruners
+    idle: dict[str, Any] = {f"/routing/segmentPrunerTypes/{place}": found for place, found in unknown.items()}
     if partitions is None:
-        return {}
+        return idle
     columns = partitions.column_partition_map
-    idle: dict[str, Any] = {
+    idle |= {
         f"{_MAP}/{escaped(name)}/functionName": str(column.function_name)
         for name, column in columns.items()
         if not column.function_name.is_built

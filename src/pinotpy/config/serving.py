@@ -79,6 +79,13 @@ class SegmentPruner(StrEnum):
     EMPTY = "empty"
 
 
+def _known_pruner(value: Any) -> Any:
+    """A pruner by its name in any case; another text as it is: the reference stores it, too."""
+    if not isinstance(value, str):
+        raise ValueError("one of " + ", ".join(SegmentPruner))
+    return next((pruner for pruner in SegmentPruner if value.strip().lower() == pruner), value)
+
+
 class RoutingConfig(Document):
     """How brokers route queries on a table."""
 
@@ -87,11 +94,12 @@ class RoutingConfig(Document):
         description="A key of old documents. Brokers do for every table what its builders do: they balance over all "
         "replicas, and leave out segments of other partitions.",
     )
-    segment_pruner_types: tuple[Annotated[SegmentPruner, named(SegmentPruner)], ...] = Field(
+    segment_pruner_types: tuple[Annotated[SegmentPruner | str, BeforeValidator(_known_pruner)], ...] = Field(
         (),
         description="By what brokers leave out segments before they ask servers. They do so for every table by all of "
         "these, and by ranges of sorted columns, whatever is listed: a segment is left out only if its record proves "
-        "that it has no matching row.",
+        "that it has no matching row. Another name is kept, leaves out nothing, and is told by the answer to the "
+        "document and by EXPLAIN.",
     )
     instance_selector_type: Annotated[InstanceSelector, named(InstanceSelector)] | None = Field(
         None,
@@ -104,6 +112,25 @@ class RoutingConfig(Document):
     use_fixed_replica: Truth | None = Field(
         None, description="Not yet: always the same replica for a table and broker."
     )
+
+    @property
+    def unknown_pruners(self) -> dict[int, str]:
+        """Place in `segmentPrunerTypes` → what stands there and is no pruner."""
+        return {
+            place: pruner
+            for place, pruner in enumerate(self.segment_pruner_types)
+            if not isinstance(pruner, SegmentPruner)
+        }
+
+    @property
+    def warnings(self) -> list[str]:
+        """What stands in the document and turns off what it is to turn on: JSON path, expected, found."""
+        expected = ", ".join(SegmentPruner)
+        return [
+            f"$.routing.segmentPrunerTypes[{place}]: expected one of {expected}, found '{found[:80]}': brokers leave "
+            "out no segment by it"
+            for place, found in self.unknown_pruners.items()
+        ]
 
 
 class QueryConfig(Document):

@@ -144,6 +144,11 @@ class TableSections(Document):
             | stream_keys_without_effect(self.indexing.stream_configs, self._stream_config_maps, self.stream_config)
         )
 
+    @property
+    def warnings(self) -> list[str]:
+        """What the answer to this document and EXPLAIN warn of, each with its JSON path."""
+        return [] if self.routing is None else self.routing.warnings
+
     def to_json_dict(self) -> dict[str, Any]:
         """The config as GET /tables/{name} of Pinot 1.5.1 answers it: name with type, tenants filled in, numbers of
         segmentsConfig as text.

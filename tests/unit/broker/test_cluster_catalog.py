@@ -104,6 +104,30 @@ def test_a_segment_that_is_never_loaded_is_missed_after_its_time_without_a_new_v
     assert resolve("Games", Dialect.PQL).halves[0].routing.replicas == {"s0": (SERVER,), "s1": ()}
 
 
+def test_other_records_of_the_same_segments_leave_the_routing_as_it_is() -> None:
+    cluster = Cluster(view(loaded=("s0",)))
+    first = cluster.catalog.routing(TABLE)
+
+    def records(**changed: SegmentZkMetadata | None) -> None:
+        """The next view, in which only these records differ; None: it has gone."""
+        merged: dict[str, SegmentZkMetadata | None] = {**cluster.view.segments[TABLE], **changed}
+        left = {name: record for name, record in merged.items() if record is not None}
+        cluster.view = replace(cluster.view, segments={TABLE: left})
+
+    records(s0=SegmentZkMetadata("s0", TABLE, 2, 9, START_MS))
+    assert cluster.catalog.routing(TABLE) is first
+    records(s1=SegmentZkMetadata("s1", TABLE, 1, 1, START_MS, push_time_ms=START_MS + 5))
+    cluster.clock.advance(LOADING_GRACE_MS)
+    assert cluster.catalog.routing(TABLE) is first, "it was pushed later"
+    cluster.clock.advance(5)
+    late = cluster.catalog.routing(TABLE)
+    assert late.replicas == {"s0": (SERVER,), "s1": ()}
+    records(s1=SegmentZkMetadata("s1", TABLE, 1, 1, START_MS, push_time_ms=START_MS + LOADING_GRACE_MS))
+    assert cluster.catalog.routing(TABLE).replicas == {"s0": (SERVER,)}
+    records(s1=None)
+    assert cluster.catalog.routing(TABLE).replicas == late.replicas
+
+
 def replaced(old: str, new: str, state: LineageState) -> SegmentLineage:
     return SegmentLineage(TABLE, {"e": LineageEntry(tuple(old.split()), tuple(new.split()), state, 1)})
 

@@ -21,7 +21,7 @@ from pinotpy.broker.explained_pruning import finding_of
 from pinotpy.broker.metrics import BrokerMetrics, UnusedRecords
 from pinotpy.broker.parts import EVERY_TABLE, Broker, BrokerLimits, Question, TableRights
 from pinotpy.broker.routed_query import route_query
-from pinotpy.broker.routing.segment_pruner import WALKED_MAX, PrunedTable
+from pinotpy.broker.routing.segment_pruner import PrunedTable
 from pinotpy.broker.routing.server_statistics import AdaptiveRules, ServerStatistics
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.segment_choice import CompiledQuery, SegmentChoice, choose_segments
@@ -37,6 +37,8 @@ from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.errors import AccessDeniedError, InvalidQueryError
 from pinotpy.pql.ast import Dialect
+from pinotpy.query.pruning.kept import WALKED_MAX
+from pinotpy.query.result.explained_answer import Explanation
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
 from pinotpy.segment.partition import partition_of
@@ -65,6 +67,7 @@ def broker_of(
     contents: Mapping[str, str] | None = None,
     schema: Mapping[str, Any] = SCHEMA,
     time_column: str = "day",
+    routing: Mapping[str, Any] | None = None,
 ) -> Broker:
     """A broker that sees these tables. Segments should be ONLINE on one server after the other, and are, but for those
     in `states`.
@@ -74,7 +77,7 @@ def broker_of(
     for table, records in tables.items():
         wanted[table] = {name: {SERVERS[number % 2]: "ONLINE"} for number, name in enumerate(records)}
         reached[table] = wanted[table] | {name: dict(each) for name, each in (states or {}).items() if name in records}
-    config = {"segmentsConfig": {"timeColumnName": time_column}}
+    config = {"segmentsConfig": {"timeColumnName": time_column}, "routing": dict(routing or {})}
     view = ClusterView(
         external_views={table: ExternalView(table, shown, {}, contents or {}) for table, shown in reached.items()},
         ideal_states={table: IdealState(table, shown) for table, shown in wanted.items()},
@@ -175,6 +178,18 @@ def test_a_record_that_lies_is_found_where_an_operator_looks(
     assert routed(broker, "day = 1") == {"t_OFFLINE": ["s1"]}, "it has the rows"
     assert explained(broker, "day = 3")["recordsNotUsed"] == {reason: 1} and not_used(broker) == {reason: 1.0}
     assert 0 <= chosen(broker, "day = 3").num_docs_pruned <= 50
+
+
+def test_explain_warns_of_a_pruner_that_is_not_known_and_the_others_prune() -> None:
+    warning = "$.routing.segmentPrunerTypes[1]: expected one of partition, time, empty, found 'magic': brokers leave "
+    broker = broker_of({"t_OFFLINE": DAYS}, routing={"segmentPrunerTypes": ["time", "magic"]})
+    (told,) = explained(broker, "day = 3")["warnings"]
+    assert told.startswith(warning) and routed(broker, "day = 3") == {"t_OFFLINE": ["s3"]}
+    finding = explained(broker, "day = 3")
+    rows = Explanation("BROKER_REDUCE()", "COMBINE_AGGREGATE", (), broker_pruning=(finding,)).rows()
+    assert any(row[0].startswith(f"BROKER_PRUNING_WARNINGS(table:t_OFFLINE,[{warning}") for row in rows)
+    for sound in ({"segmentPrunerTypes": ["time"]}, {}, {"segmentPrunerTypes": 5}):
+        assert "warnings" not in explained(broker_of({"t_OFFLINE": DAYS}, routing=sound), "day = 3")
 
 
 def test_what_is_mended_counts_no_more() -> None:

@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 
-from pinotpy.broker.routing.segment_facts import FactsOfTable, read_record
+from pinotpy.broker.routing import known_segments
+from pinotpy.broker.routing.known_segments import FactsOfTable, KnownSegments
+from pinotpy.broker.routing.segment_facts import ReadRecord, is_finished, read_record
+from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.cluster.column_ranges import ColumnRange, SegmentRanges, lower_bound, upper_bound
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.stream_promise import promise_of
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.pql.parser import parse_sql
@@ -136,7 +140,8 @@ LIES: list[tuple[SegmentZkMetadata, str, str]] = [
     (first_form(partitionColumn="gone"), "first form", "and a column"),
     (first_form(partitionColumn="data"), "first form", "found one of type BYTES"),
     (first_form(partitionEnd="x"), "first form", "expected a INT value, found 'x'"),
-    (first_form(pruneFunction="HashPartitionPruner"), "prune function", "'HashPartitionPruner' does not say"),
+    (first_form(pruneFunction="HashPartitionPruner"), "prune function", "'HashPartitionPruner', which says not which"),
+    (first_form(pruneFunction="MagicPruner"), "prune function", "expected TimePruner in pruneFunction, found 'MagicPr"),
 ]
 
 
@@ -145,7 +150,7 @@ def test_what_a_record_lies_about_prunes_nothing_and_is_told(
     record: SegmentZkMetadata, kind: str, sentence: str
 ) -> None:
     read = read_record(record, SCHEMA)
-    FactsTable({"s": read.facts}).bounds("day", DataType.INT)  # what is left of it fits into arrays
+    FactsTable.of({"s": read.facts}.values()).bounds("day", DataType.INT)  # what is left of it fits into arrays
     assert [(kind, sentence in told) for kind, told in read.faults][:1] == [(kind, True)], read.faults
     if kind in ("partitions", "partition columns"):
         assert read.facts == replace(read_record(PLAIN, SCHEMA).facts, partitions=None)
@@ -213,31 +218,116 @@ def test_whatever_somebody_writes_into_a_record_is_read() -> None:
         edited = SegmentZkMetadata.from_record(replace(sound, simple_fields=fields), "t_OFFLINE")
         read = read_record(edited, SCHEMA)
         num_told += bool(read.faults)
-        table = FactsTable({"s": read.facts, "sound": read_record(PLAIN, SCHEMA).facts})
+        table = FactsTable.of({"s": read.facts, "sound": read_record(PLAIN, SCHEMA).facts}.values())
         for context in contexts:
             assert len(prune(context, table).rules) == 2 and len(kept_rows(context, table)) <= 2
     assert num_told > 50
 
 
-def test_a_kind_of_fault_is_told_once_and_counted_while_it_stands(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_kind_of_fault_is_told_once_and_counted_while_it_stands(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level(logging.WARNING)
     facts = FactsOfTable("t_OFFLINE")
+    names_read: list[str] = []
+
+    def watched(record: SegmentZkMetadata, schema: Schema) -> ReadRecord:
+        names_read.append(record.segment_name)
+        return read_record(record, schema)
+
+    def read(records: dict[str, SegmentZkMetadata], schema: Schema = SCHEMA) -> KnownSegments:
+        names_read.clear()
+        routing = TableRouting("t_OFFLINE", dict.fromkeys(records, ("Server_1",)))
+        return facts.read(routing, dict(records), {}, schema)
+
+    monkeypatch.setattr(known_segments, "read_record", watched)
     lying = [replace(record, segment_name=f"s{n}") for n, (record, _, _) in enumerate(LIES)]
     records = {record.segment_name: record for record in [*lying, replace(PLAIN, segment_name="sound")]}
-    found = facts.read(records, SCHEMA)
-    assert list(found) == list(records) and found["sound"].ranges
+    found = read(records)
+    assert list(found.names) == list(records) == names_read and "day" in found.table.columns
     kinds = [kind for _, kind, _ in LIES]
     # The second column of the record with changed types counts in the same record.
-    assert facts.num_faulty == {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+    assert found.unused == {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     told = [each for each in caplog.messages if "t_OFFLINE" in each]
     assert len(told) == len(set(kinds)) and any("what=partitions segments=14 first=s8: " in each for each in told)
     caplog.clear()
-    again = facts.read(dict(records), SCHEMA)
-    assert not caplog.messages and all(again[name] is found[name] for name in found)
+    assert read(records).unused == found.unused and not caplog.messages and not names_read
     # One that is written anew is read anew; what is gone no longer counts; what stood before is not told again.
-    facts.read({"s0": replace(records["s0"]), "sound": records["sound"]}, SCHEMA)
-    assert not caplog.messages and facts.num_faulty == {"ranges": 1}
+    found = read({"s0": replace(records["s0"]), "sound": records["sound"]})
+    assert not caplog.messages and found.unused == {"ranges": 1} and names_read == ["s0"]
     other = Schema.from_json(SCHEMA.to_json_dict())
-    assert facts.read({"sound": records["sound"]}, other)["sound"].ranges and not facts.num_faulty
-    facts.read({"s0": records["s0"]}, other)
+    assert not read({"sound": records["sound"]}, other).unused and names_read == ["sound"]
+    read({"s0": records["s0"]}, other)
     assert len(caplog.messages) == 1 and "what=ranges segments=1 first=s0: " in caplog.messages[0]
+
+
+def test_what_is_known_of_a_view_does_not_depend_on_the_views_before() -> None:
+    """Records that come, go, change and return in any order, are replaced, and are served or not; chains that take
+    rows. Oracle: a reader that has seen no other view.
+    """
+    rng = random.Random(8)
+    names = [f"s{number:02}" for number in range(30)]
+    condition = "SELECT COUNT(*) FROM t WHERE (day = 3 AND member = 7) OR city < 'c3' OR member IN (1, 2)"
+    context = compile_query(parse_sql(condition), SCHEMA, QueryOptions(), null_handling=True)
+    facts, records = FactsOfTable("t_OFFLINE"), dict[str, SegmentZkMetadata]()
+    replicas: dict[str, tuple[str, ...]] = {}
+    num_excluded = num_unused = num_chained = 0
+    for step in range(200):
+        records = dict(records)
+        for name in rng.sample(names, rng.choice([0, 1, 1, 3, 20])):
+            if rng.random() < 0.5:
+                records.pop(name, None)
+            if rng.random() < 0.85:
+                records[name] = random_record(rng, name)
+        if rng.random() < 0.1:
+            records = {name: records[name] for name in rng.sample(list(records), len(records))}
+        if rng.random() < 0.5:
+            replicas = {name: ("Server_1",) for name in [*records, "none"] if rng.random() < 0.95}
+        contents = {
+            name: record.content_id if rng.random() < 0.7 else "another"
+            for name, record in records.items()
+            if record.content_id or rng.random() < 0.05
+        }
+        taking = [name for name in replicas if name in records and not is_finished(records[name])]
+        contents |= {
+            name: promise.text
+            for name in taking
+            if rng.random() < 0.7 and (promise := promise_of(records[name].partition_metadata)) is not None
+        }
+        others = [name for name in replicas if name not in taking]
+        chains = tuple((others.pop(), name) for name in taking[: len(others)])
+        routing = TableRouting("t_OFFLINE", replicas, chains)
+        found = facts.read(routing, records, contents, SCHEMA)
+        anew = FactsOfTable("t_OFFLINE").read(routing, records, contents, SCHEMA)
+        assert (found.names, found.unused, found.chains) == (anew.names, anew.unused, anew.chains), step
+        assert found.docs.tolist() == anew.docs.tolist() and found.num_docs == anew.num_docs, step
+        assert found.table.columns == anew.table.columns, step
+        rules = prune(context, anew.table).rules.tolist()
+        assert prune(context, found.table).rules.tolist() == rules, step
+        rows = kept_rows(context, found.table, walked_max=0)
+        assert rows == [row for row, rule in enumerate(rules) if not rule], step
+        num_excluded += len(rules) - len(rows)
+        num_unused += sum(found.unused.values())
+        num_chained += len(found.chains)
+    assert num_excluded > 300 and num_unused > 200 and num_chained > 50
+
+
+def random_record(rng: random.Random, name: str) -> SegmentZkMetadata:
+    day, member = rng.randrange(6), rng.randrange(8)
+    columns = {
+        "day": ColumnRange(DataType.INT, day, day + 1, 0),
+        "member": ColumnRange(DataType.LONG, member, member + 8, 0),
+        "city": ColumnRange(DataType.STRING, f"c{day}".encode(), f"c{day + rng.randrange(3)}".encode(), 0),
+    }
+    known = {key: value for key, value in columns.items() if rng.random() < 0.8}
+    docs = rng.choice([5, 5, 5, 0])
+    scheme = {"functionName": "Modulo", "numPartitions": 8, "partitions": [member]}
+    record = partitioned({"member": scheme}, segment_name=name, total_docs=docs)
+    match rng.randrange(8):
+        case 0:
+            return replace(record, column_ranges="{")
+        case 1:
+            return replace(record, extra={"segment.realtime.status": "IN_PROGRESS"})
+        case 2:
+            record = replace(record, extra={"segment.replaced": f"{rng.randrange(9)}"})
+    return replace(record, column_ranges=SegmentRanges(record.crc, docs, known).to_text())

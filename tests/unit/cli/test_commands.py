@@ -376,10 +376,14 @@ def test_a_change_tells_the_keys_that_nothing_reads(capsys: pytest.CaptureFixtur
             "status": "done",
             "unrecognizedProperties": {},
             "propertiesWithoutEffect": {"/quota/maxQueriesPerSecond": "5"},
+            "warnings": ["$.a: expected one, found two"],
         },
         False,
     )
-    assert capsys.readouterr() == ("done\n", "note: keys that have no effect yet: /quota/maxQueriesPerSecond\n")
+    assert capsys.readouterr() == (
+        "done\n",
+        "note: keys that have no effect yet: /quota/maxQueriesPerSecond\nwarning: $.a: expected one, found two\n",
+    )
     options.print_status(answer, True)
     shown = capsys.readouterr()
     assert json.loads(shown.out) == answer and not shown.err

@@ -88,6 +88,17 @@ def test_keys_that_have_no_effect_yet_are_pointed_out(tmp_path: Path, pinotpy: A
     }
 
 
+def test_a_pruner_that_is_not_known_is_warned_of(tmp_path: Path, pinotpy: Any) -> None:
+    config = write(tmp_path / "t.json", {**CONFIG, "routing": {"segmentPrunerTypes": ["magic"]}})
+    ended = pinotpy("validate-config", "--table-config-file", config)
+    (line,) = [line for line in ended.err.splitlines() if line.startswith("warning: ")]
+    assert ended.status == 0 and ended.out == "valid\n"
+    assert "$.routing.segmentPrunerTypes[0]: expected one of partition, time, empty, found 'magic'" in line
+    told = pinotpy("validate-config", "--table-config-file", config, "--json").document
+    (warning,) = told["warnings"][config]
+    assert told["valid"] and warning in line
+
+
 def test_nothing_to_check_and_files_that_are_not_there(tmp_path: Path, pinotpy: Any) -> None:
     assert pinotpy("validate-config").status == 1
     missing = pinotpy("validate-config", "--schema-file", tmp_path / "none.json")

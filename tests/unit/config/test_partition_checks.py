@@ -87,6 +87,25 @@ def test_two_columns_stand_and_the_brokers_pruning_by_them_has_no_effect() -> No
     assert TableConfig.from_json(table({"site": column()}, **pruning)).without_effect == {}
 
 
+def test_a_pruner_that_is_not_known_is_kept_and_told() -> None:
+    pruners = ["TIME", "org.acme.MagicPruner", "Partition", ""]
+    read = TableConfig.from_json(table({}, routing={"segmentPrunerTypes": pruners}))
+    assert read.unrecognized == {}
+    assert read.without_effect == {
+        "/routing/segmentPrunerTypes/1": "org.acme.MagicPruner",
+        "/routing/segmentPrunerTypes/3": "",
+    }
+    assert read.warnings == [
+        f"$.routing.segmentPrunerTypes[{place}]: expected one of partition, time, empty, found '{pruners[place]}': "
+        "brokers leave out no segment by it"
+        for place in (1, 3)
+    ]
+    stored = read.to_json_dict()
+    assert stored["routing"]["segmentPrunerTypes"] == ["time", "org.acme.MagicPruner", "partition", ""]
+    assert TableConfig.from_json(stored, is_stored=True).warnings == read.warnings
+    assert TableConfig.from_json(table({}, routing={"segmentPrunerTypes": ["empty"]})).warnings == []
+
+
 def grouped(groups: dict[str, Any], segments: dict[str, Any] | None = None, **columns: Any) -> dict[str, Any]:
     entry = {"tagPoolConfig": {"tag": "t_OFFLINE"}, "replicaGroupPartitionConfig": {"replicaGroupBased": True} | groups}
     return table(

@@ -30,7 +30,6 @@ REFUSED_HERE = {
     ),
     "table loadMode bad": "$.tableIndexConfig.loadMode",
     "table routing bad selector": "$.routing.instanceSelectorType",
-    "table pruner bad": "$.routing.segmentPrunerTypes[0]",
     "table two sorted columns": "$.tableIndexConfig.sortedColumn",
 }
 # Refused by the reference, which asks for keys that have defaults here.

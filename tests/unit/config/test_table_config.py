@@ -282,7 +282,7 @@ WRONG: list[tuple[Any, list[str]]] = [
         [f"{INDEX}.starTreeIndexConfigs[0].skipStarNodeCreationForDimensions[1]"],
     ),
     (
-        config(routing={"instanceSelectorType": "magic", "segmentPrunerTypes": ["time", "magic"]}),
+        config(routing={"instanceSelectorType": "magic", "segmentPrunerTypes": ["time", 5]}),
         ["$.routing.segmentPrunerTypes[1]", "$.routing.instanceSelectorType"],
     ),
     (config(quota={"storage": "10X", "maxQueriesPerSecond": "-3"}), ["$.quota.storage", "$.quota.maxQueriesPerSecond"]),

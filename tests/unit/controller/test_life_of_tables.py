@@ -128,6 +128,31 @@ def test_keys_that_have_no_effect_yet_are_told_to_who_gives_them(start: Callable
     assert "propertiesWithoutEffect" not in harness.http.put("/tables/parts", json=plain).json()
 
 
+def test_a_pruner_that_is_not_known_is_accepted_with_a_warning(start: Callable[..., Harness]) -> None:
+    harness = start()
+    harness.add_parts()
+    document = harness.http.get("/tables/parts").json()["OFFLINE"]
+    document["routing"] = {"segmentPrunerTypes": ["time", "magic"]}
+    warning = (
+        "$.routing.segmentPrunerTypes[1]: expected one of partition, time, empty, found 'magic': brokers leave out no "
+        "segment by it"
+    )
+    for answer in (
+        harness.http.post("/tables/validate", json=document),
+        harness.http.put("/tables/parts", json=document),
+    ):
+        told = answer.json()
+        assert answer.status_code == 200 and told["warnings"] == [warning] and told["unrecognizedProperties"] == {}
+        assert told["propertiesWithoutEffect"] == {"/routing/segmentPrunerTypes/1": "magic"}
+    assert harness.http.get("/tables/parts").json()["OFFLINE"]["routing"] == document["routing"]
+    document["tableName"] = "more"
+    harness.http.post("/schemas", json=harness.http.get("/schemas/parts").json() | {"schemaName": "more"})
+    added = harness.http.post("/tables", json=document)
+    assert added.status_code == 200 and added.json()["warnings"] == [warning]
+    document["routing"] = {"segmentPrunerTypes": ["time"]}
+    assert "warnings" not in harness.http.put("/tables/parts", json=document | {"tableName": "parts"}).json()
+
+
 def test_retention_deletes_what_is_too_old_and_nothing_else(start: Callable[..., Harness], segment: Builder) -> None:
     clock = ManualClock(20_000 * DAY_MS)
     harness = start(clock=clock)

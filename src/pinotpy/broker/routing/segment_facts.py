@@ -2,14 +2,12 @@
 
 A record prunes by nothing that it does not say, and by nothing that contradicts itself: a range of another content, a
 least value above the greatest, an unknown partition function, a least value that falls into none of the partitions that
-are listed. Such a record is told once, and counted while it stands.
+are listed. Such a record is told once, and counted while it stands (`known_segments`).
 """
 
 from __future__ import annotations
 
-import logging
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,8 +28,6 @@ from pinotpy.query.pruning.facts import (
     Stored,
     ValueRange,
 )
-
-LOG = logging.getLogger(__name__)
 
 _FINISHED: Final = frozenset({"", SegmentStatus.DONE.value, SegmentStatus.UPLOADED.value})
 _SEED_KEYS: Final = ("partitionColumn", "partitionStart", "partitionEnd", "pruneFunction")
@@ -160,10 +156,10 @@ class _Reader:
             self._fault("first form", f"expected all of {', '.join(_SEED_KEYS)}, and a column, found {said}"[:300])
             return {}
         if function.rpartition(".")[2] != "TimePruner":
-            # HashPartitionPruner: the ids alone, without function and count, prove nothing.
-            self._fault(
-                "prune function", f"'{function[:80]}' does not say which function puts values into how many partitions"
-            )
+            # HashPartitionPruner: the ids alone, without function and count, prove nothing. An unknown class is off.
+            known = function.rpartition(".")[2] == "HashPartitionPruner"
+            why = "says not which function puts values into how many partitions" if known else "is no known class"
+            self._fault("prune function", f"expected TimePruner in pruneFunction, found '{function[:80]}', which {why}")
             return {}
         try:
             low, high = (_stored(text, spec.data_type) for text in (start, end))
@@ -231,40 +227,3 @@ def _ids_of_ranges(text: Any) -> list[int] | None:
             return None
         ids.extend(range(int(low), int(high) + 1))
     return ids
-
-
-class FactsOfTable:
-    """The facts of a table's segments, read once a record: what did not change is not read again. A kind of fault is
-    told when the first record has it, and not again while any has.
-    """
-
-    def __init__(self, table: str) -> None:
-        self._table = table
-        self._schema: Schema | None = None
-        self._read: dict[str, tuple[SegmentZkMetadata, ReadRecord]] = {}
-        # Of the records that were read last, how many have a fault of each kind.
-        self.num_faulty: dict[str, int] = {}
-
-    def read(self, records: Mapping[str, SegmentZkMetadata], schema: Schema) -> dict[str, SegmentFacts]:
-        """By segment. Records and schema that are the same objects as before are not read again."""
-        known = self._read if schema is self._schema else {}
-        self._schema, self._read = schema, {}
-        for name, record in records.items():
-            before = known.get(name)
-            self._read[name] = (
-                before if before is not None and before[0] is record else (record, read_record(record, schema))
-            )
-        standing, first = self.num_faulty, dict[str, str]()
-        found: Counter[str] = Counter()
-        for name, (_, read) in self._read.items():
-            if read.faults:
-                found.update({kind for kind, _ in read.faults})
-                for kind, sentence in read.faults:
-                    first.setdefault(kind, f"{name}: {sentence}")
-        self.num_faulty = dict(found)
-        for kind in found.keys() - standing.keys():
-            LOG.warning(
-                "records of segments are not pruned by table=%s what=%s segments=%d first=%s",
-                self._table, kind, found[kind], first[kind],
-            )  # fmt: skip
-        return {name: read.facts for name, (_, read) in self._read.items()}

@@ -1,9 +1,5 @@
-"""Which segments of a table half may have rows that a query asks for, by the records that its broker has.
-
-A record says what it describes, and servers say what they serve. A segment whose content was replaced is excluded only
-where all servers that may be asked for it serve the content that its record describes; rows that are not in a file yet
-only by the partition of the stream that they came of, while all these servers say that they are in it, and only with
-their whole chain.
+"""Which segments of a table half may have rows that a query asks for, by what its broker knows of them
+(`known_segments`).
 """
 
 from __future__ import annotations
@@ -12,32 +8,28 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from pydantic import ValidationError
 
 from pinotpy.arrays import Int64Array
-from pinotpy.broker.routing.segment_facts import DOCS_MAX, FactsOfTable, is_finished
+from pinotpy.broker.routing.known_segments import FactsOfTable, KnownSegments
 from pinotpy.broker.routing.table_routing import ChoiceKey, Selection, TableRouting
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
-from pinotpy.cluster.stream_promise import promise_of
 from pinotpy.config.schema import Schema
+from pinotpy.config.serving import RoutingConfig
 from pinotpy.query.model.context import QueryContext
-from pinotpy.query.pruning.facts import NOTHING_KNOWN, SegmentFacts
-from pinotpy.query.pruning.facts_table import FactsTable
-from pinotpy.query.pruning.few import FEW_MAX, FewFacts
+from pinotpy.query.pruning.few import FEW_MAX
 from pinotpy.query.pruning.kept import kept_rows
 from pinotpy.query.pruning.leaves import Rule
 from pinotpy.query.pruning.prune import Pruning, prune
 
-# Of fewer segments all are compared before an index has found some.
-WALKED_MAX: Final = 512
 # What the first query of a larger table takes is no work for an event loop.
 INLINE_SEGMENTS_MAX: Final = 5_000
 # Results that are kept: dashboards repeat their queries. Names of segments in all of them together.
 RESULTS_MAX: Final = 512
 NAMES_KEPT_MAX: Final = 1 << 18
-NOT_PROVEN: Final = "replaced, and not all replicas say that they serve this content"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +46,15 @@ class Kept:
     selections: dict[ChoiceKey, Selection] = field(default_factory=dict, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What segments are known by: facts in the order of the routing; docs: int64[n], by their records; few_docs: the
-    same, where there are few; num_docs: of all. columns: those of which anything is known. unused: by what kept them
-    from being used, how many records exclude nothing or less. chains: the rows of each one's members. few:
-    where there are few.
-    """
-
-    table: FactsTable
-    docs: Int64Array
-    num_docs: int
-    few_docs: list[int]
-    columns: frozenset[str]
-    unused: dict[str, int]
-    chains: tuple[tuple[int, ...], ...]
-    few: FewFacts | None
-
-
 class SegmentPruner:
     """Of one view of a table half. `known` is called at the first query that has a filter, later ones share it."""
 
-    def __init__(self, routing: TableRouting, known: Callable[[], _Known]) -> None:
-        self._routing, self._num_segments = routing, len(routing.replicas)
+    def __init__(
+        self, routing: TableRouting, known: Callable[[], KnownSegments], config: Mapping[str, Any] | None
+    ) -> None:
+        self._routing, self._num_segments, self._config = routing, len(routing.replicas), config
         self._read = known
-        self._known: _Known | None = None
+        self._known: KnownSegments | None = None
         self._results: OrderedDict[Hashable, Kept | None] = OrderedDict()
         self._num_names = 0
 
@@ -108,26 +84,20 @@ class SegmentPruner:
         """What the filter of `context`, which is as servers get it, leaves; None: all segments. On any thread."""
         known = self._of_records()
         table = known.table
-        if not table.has_empty and known.columns.isdisjoint([column.name for column in context.columns]):
+        if not table.has_empty and table.columns.isdisjoint([column.name for column in context.columns]):
             return None  # most filters that exclude nothing
-        few = None if known.few is None else known.few.kept_rows(context)
-        if few is not None:
-            rows, num_docs = few, sum([known.few_docs[row] for row in few])
-        else:
-            found = (
-                np.flatnonzero(prune(context, table).kept) if len(table) <= WALKED_MAX else kept_rows(context, table)
-            )
-            rows, num_docs = found.tolist(), int(known.docs[found].sum())
+        rows = kept_rows(context, table)
         if known.chains:
             return self._with_chains(known, rows)
-        if len(rows) == len(table):
+        if len(rows) == table.size:
             return None
-        names = table.names
+        num_docs = sum(map(known.docs.item, rows)) if len(rows) <= FEW_MAX else int(known.docs[rows].sum())
+        names = known.names
         return Kept(
-            tuple([names[row] for row in rows]), len(table) - len(rows), known.num_docs - num_docs, self._routing
+            tuple([names[row] for row in rows]), table.size - len(rows), known.num_docs - num_docs, self._routing
         )
 
-    def _with_chains(self, known: _Known, rows: list[int]) -> Kept | None:
+    def _with_chains(self, known: KnownSegments, rows: list[int]) -> Kept | None:
         """A chain is asked whole, or not at all: of one that keeps a member all are kept."""
         kept = set(rows)
         asked = [members for members in known.chains if not kept.isdisjoint(members)]
@@ -137,7 +107,7 @@ class SegmentPruner:
         num_pruned = len(known.table) - len(alone) - len(in_chains)
         if not num_pruned:
             return None
-        names, routing = known.table.names, self._routing
+        names, routing = known.names, self._routing
         if len(asked) < len(known.chains):
             chains = tuple(tuple([names[row] for row in members]) for members in asked)
             routing = routing.with_chains(chains)
@@ -152,14 +122,15 @@ class SegmentPruner:
             rows = list(members)
             if (pruning.rules[rows] == Rule.KEPT).any():
                 pruning.rules[rows] = Rule.KEPT  # as `prune` keeps them
-        return ExplainedPruning(self._routing.table, known.table.names, known.docs, pruning, known.unused)
+        warnings = _warnings(self._config)
+        return ExplainedPruning(self._routing.table, known.names, known.docs, pruning, known.unused, warnings)
 
     def docs_of(self, name: str) -> int:
         """By the segment's record. Raises ValueError if the half has no such segment."""
         known = self._of_records()
-        return int(known.docs[known.table.names.index(name)])
+        return int(known.docs[known.names.index(name)])
 
-    def _of_records(self) -> _Known:
+    def _of_records(self) -> KnownSegments:
         if self._known is None:
             self._known = self._read()
         return self._known
@@ -167,13 +138,16 @@ class SegmentPruner:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPruning:
-    """names, docs: of the segments that `pruning` is about, of `table` with type. unused: see _Known."""
+    """names, docs: of the segments that `pruning` is about, of `table` with type. unused: see KnownSegments. warnings:
+    of the table's config.
+    """
 
     table: str
     names: tuple[str, ...]
     docs: Int64Array
     pruning: Pruning
     unused: dict[str, int]
+    warnings: list[str]
 
 
 # Called with a table and, by what keeps them from being used, how many of its records exclude nothing or less.
@@ -193,7 +167,6 @@ class PrunedTable:
         self._table, self._tell = table, tell
         self._lock = threading.Lock()  # of what threads read at the same time
         self._facts = FactsOfTable(table)
-        self._newest: FactsTable | None = None
         self._pruner: tuple[tuple[object, ...], SegmentPruner] | None = None
 
     def pruner(
@@ -202,17 +175,19 @@ class PrunedTable:
         records: Mapping[str, SegmentZkMetadata],
         contents: Mapping[str, str],
         schema: Schema,
+        config: Mapping[str, Any] | None = None,
     ) -> SegmentPruner:
         """Of this view; the same one while its parts are.
 
         Args:
             records: of the segments, by name.
             contents: see ExternalView.
+            config: of the table, as it is stored; EXPLAIN warns of what in it turns no pruning on.
         """
-        parts = (routing, records, contents, schema)
+        parts = (routing, records, contents, schema, config)
         known = self._pruner
         if known is None or any(one is not other for one, other in zip(known[0], parts, strict=True)):
-            pruner = SegmentPruner(routing, lambda: self._known(routing, records, contents, schema))
+            pruner = SegmentPruner(routing, lambda: self._known(routing, records, contents, schema), config)
             known = self._pruner = parts, pruner
         return known[1]
 
@@ -222,48 +197,17 @@ class PrunedTable:
         records: Mapping[str, SegmentZkMetadata],
         contents: Mapping[str, str],
         schema: Schema,
-    ) -> _Known:
+    ) -> KnownSegments:
         with self._lock:
-            names = list(routing.replicas)
-            believed = {
-                name: record
-                for name in names
-                if (record := records.get(name)) is not None and is_served(record, contents.get(name, ""))
-            }
-            num_unproven = sum(
-                name not in believed and name in records and is_finished(records[name]) for name in names
-            )
-            for chain in routing.chains:
-                last = believed.get(chain[-1])
-                if last is None or is_finished(last):
-                    # Servers may have rows behind a chain that ends with a file, of a segment that is not seen yet.
-                    for name in chain:
-                        believed.pop(name, None)
-            read = self._facts.read(believed, schema)
-            facts: dict[str, SegmentFacts] = {name: read.get(name, NOTHING_KNOWN) for name in names}
-            columns = {name for each in facts.values() for name in each.ranges}
-            columns |= {each.partitions.column for each in facts.values() if each.partitions is not None}
-            docs = np.fromiter((_docs(records.get(name)) for name in names), np.int64)
-            table = self._newest = FactsTable(facts, self._newest)
-            place = {name: row for row, name in enumerate(names)} if routing.chains else {}
-            chains = tuple(tuple([place[name] for name in chain]) for chain in routing.chains)
-            unused = {**({NOT_PROVEN: num_unproven} if num_unproven else {}), **self._facts.num_faulty}
-            self._tell(self._table, unused)
-            few = FewFacts(tuple(facts.values())) if len(facts) <= FEW_MAX else None
-            few_docs = docs.tolist() if len(docs) <= FEW_MAX else []
-            return _Known(table, docs, int(docs.sum()), few_docs, frozenset(columns), unused, chains, few)
+            known = self._facts.read(routing, records, contents, schema)
+            self._tell(self._table, known.unused)
+            return known
 
 
-def _docs(record: SegmentZkMetadata | None) -> int:
-    """Of a record that may be edited by hand."""
-    return 0 if record is None else min(max(record.total_docs, 0), DOCS_MAX)
-
-
-def is_served(record: SegmentZkMetadata, content: str) -> bool:
-    """Whether all servers that may be asked serve what `record` describes. content: what they say, if all say the same,
-    else empty. Of a segment that takes rows: whether all say that these keep to what it promises.
-    """
-    if not is_finished(record):
-        promise = promise_of(record.partition_metadata)
-        return promise is not None and promise.text == content
-    return record.content_id == content
+def _warnings(config: Mapping[str, Any] | None) -> list[str]:
+    """Of the pruners of a table config; none where it has no `routing` that can be read."""
+    section = (config or {}).get("routing")
+    try:
+        return RoutingConfig.model_validate(section).warnings if section else []
+    except ValidationError:
+        return []

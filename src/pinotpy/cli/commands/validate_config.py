@@ -35,6 +35,7 @@ def run(
         if (config := documents.table_config) is not None and config.without_effect
         else {}
     )
+    warnings = {str(table_config_file): config.warnings} if config is not None and config.warnings else {}
     if as_json:
         faults = [
             {"file": str(f.file), "path": f.fault.path, "found": f.fault.found, "allowed": f.fault.allowed}
@@ -43,6 +44,7 @@ def run(
         told = {"valid": not faults, "faults": faults, "unrecognizedProperties": unknown} | (
             {"propertiesWithoutEffect": idle} if idle else {}
         )
+        told |= {"warnings": warnings} if warnings else {}
         typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
         if faults:
             raise typer.Exit(1)
@@ -52,4 +54,7 @@ def run(
         typer.echo(f"note: '{file}' has keys that nothing reads: {', '.join(keys)}", err=True)
     for file, keys in idle.items():
         typer.echo(f"note: '{file}' has keys that have no effect yet: {', '.join(keys)}", err=True)
+    for file, lines in warnings.items():
+        for line in lines:
+            typer.echo(f"warning: '{file}': {line}", err=True)
     typer.echo("valid")

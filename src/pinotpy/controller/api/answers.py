@@ -9,21 +9,21 @@ from typing import Any
 import orjson
 from fastapi import Response
 
+from pinotpy.config.table import TableConfig
 from pinotpy.errors import PinotError, UserError
 from pinotpy.names import TableType
 from pinotpy.service.metrics import Metrics
 
 
-def success(
-    text: str, unrecognized: dict[str, Any] | None = None, without_effect: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Pinot's SuccessResponse; with `unrecognized` the form of ConfigSuccessResponse, whose keys come in this order.
-    Keys that are known and have no effect yet are told only where there are any.
-    """
-    if unrecognized is None:
-        return {"status": text}
-    told = {"propertiesWithoutEffect": without_effect} if without_effect else {}
-    return {"unrecognizedProperties": unrecognized, "status": text} | told
+def success(text: str, unrecognized: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Pinot's SuccessResponse; with `unrecognized` the form of ConfigSuccessResponse, whose keys come in this order."""
+    return {"status": text} if unrecognized is None else {"unrecognizedProperties": unrecognized, "status": text}
+
+
+def told_of(config: TableConfig) -> dict[str, Any]:
+    """Keys that are known and have no effect yet, and warnings; only where there are any."""
+    idle = {"propertiesWithoutEffect": config.without_effect} if config.without_effect else {}
+    return idle | ({"warnings": config.warnings} if config.warnings else {})
 
 
 def pretty(document: Any) -> Response:

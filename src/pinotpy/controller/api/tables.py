@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from pinotpy.config.stream_secrets import masked, with_stored
 from pinotpy.config.table import TableConfig
 from pinotpy.controller import tables
-from pinotpy.controller.api.answers import counted, success, table_type_of
+from pinotpy.controller.api.answers import counted, success, table_type_of, told_of
 from pinotpy.controller.api.aside import aside, run_aside
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
@@ -73,7 +73,7 @@ def table_routes(controller: Controller) -> Routes:
         authorise(request, Action.ADMIN, table_resource(config.raw_table_name))
         with counted(controller.metrics, "controllerTableAddError"):
             tables.add_table(controller, config)
-        return success(f"Table {config.name_with_type} successfully added", config.unrecognized, config.without_effect)
+        return success(f"Table {config.name_with_type} successfully added", config.unrecognized) | told_of(config)
 
     @routes.post(
         "/tables/validate",
@@ -91,11 +91,10 @@ def table_routes(controller: Controller) -> Routes:
                 with_stored(config.to_json_dict(), stored.config.to_json_dict()), is_stored=True
             )
         check_stream(controller, config, check_table(catalog, config))
-        told = {"propertiesWithoutEffect": config.without_effect} if config.without_effect else {}
         return {
             config.table_type.value: masked(config.to_json_dict()),
             "unrecognizedProperties": config.unrecognized,
-        } | told
+        } | told_of(config)
 
     @routes.get(
         "/tables/{tableName}",
@@ -133,7 +132,7 @@ def table_routes(controller: Controller) -> Routes:
             tables.update_table(controller, tableName, config)
         except InvalidConfigError as error:
             raise InvalidConfigError(f"Invalid table config: {tableName[:200]} with error: {error.message}") from error
-        return success(f"Table config updated for {tableName}", config.unrecognized, config.without_effect)
+        return success(f"Table config updated for {tableName}", config.unrecognized) | told_of(config)
 
     @routes.delete("/tables/{tableName}", Action.ADMIN, table("tableName"), summary="Delete a table with its segments")
     @aside(controller.storage)

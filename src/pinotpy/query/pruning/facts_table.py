@@ -1,212 +1,172 @@
-"""The facts of all segments of a table, a column at a time: a condition is compared with all segments at once. Arrays
-and indexes of a column are made when the first query needs them, and kept.
-"""
+"""The facts of all segments of a table, in arrays by column: a condition is compared with all segments at once."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from pinotpy.arrays import Int64Array
-from pinotpy.data_types import DataType, StoredType
-from pinotpy.query.pruning.bounds import Bounds, Flags, PartitionedColumn, joined_bounds, joined_partitions
-from pinotpy.query.pruning.facts import NOT_KNOWN, SegmentFacts, ValueRange
-from pinotpy.query.pruning.indexes import PartitionIndex, RangeIndex
-
-# One segment in so many may be another for arrays to be made of those before.
-NEW_PART_MAX: Final = 8
-# Texts that arrays of earlier segments may keep, a segment: some bound none any more.
-TEXTS_MAX: Final = 4
-_NUM_DOCS: Final = attrgetter("num_docs")
-_SLICE: Final = 1_000
-# Between which all values of a fixed type are.
-_ENDS: Final[dict[StoredType, tuple[float, float]]] = {
-    StoredType.INT: (-(1 << 31), (1 << 31) - 1),
-    StoredType.LONG: (-(1 << 63), (1 << 63) - 1),
-    StoredType.FLOAT: (-math.inf, math.inf),
-    StoredType.DOUBLE: (-math.inf, math.inf),
-}
+from pinotpy.data_types import DataType
+from pinotpy.query.pruning.bounds import Bounds, PartitionedColumn, bounds_of, unknown_bounds
+from pinotpy.query.pruning.facts import SegmentFacts, Stored
 
 
 class Facts(ABC):
-    """n segments. num_docs: int64[n], NOT_KNOWN where that is not known; has_empty: whether it is 0 anywhere. Never
-    changed; what is made of a column is kept.
+    """n segments, also `size`. num_docs: int64[n], NOT_KNOWN where that is not known; has_empty: whether it is 0
+    anywhere. Never changed; what is made of a column is kept.
     """
 
     def __init__(self, num_docs: Int64Array) -> None:
-        self.num_docs = num_docs
+        self.num_docs, self.size = num_docs, len(num_docs)
         self.has_empty = not num_docs.all()
-        self._bounds: dict[tuple[str, DataType], Bounds | None] = {}
-        self._partitions: dict[str, PartitionedColumn | None] = {}
 
     def __len__(self) -> int:
-        return len(self.num_docs)
+        return self.size
 
+    @abstractmethod
     def bounds(self, column: str, data_type: DataType) -> Bounds | None:
         """None if no segment has a range of the column in this type."""
-        key = column, data_type
-        if key not in self._bounds:
-            self._bounds[key] = self._collect(column, data_type)
-        return self._bounds[key]
 
+    @abstractmethod
     def partitions(self, column: str) -> PartitionedColumn | None:
         """None if no segment is partitioned by the column."""
-        if column not in self._partitions:
-            self._partitions[column] = self._collect_partitions(column)
-        return self._partitions[column]
-
-    @abstractmethod
-    def _collect(self, column: str, data_type: DataType) -> Bounds | None: ...
-
-    @abstractmethod
-    def _collect_partitions(self, column: str) -> PartitionedColumn | None: ...
 
 
 class FactsTable(Facts):
-    """The segments of a table, by name in `names`. previous: the table as it was before; columns that it has arrays of
-    are made of these where few segments are others.
-    """
+    """The segments of a table. columns: those of which anything is known."""
 
-    def __init__(self, facts: Mapping[str, SegmentFacts], previous: FactsTable | None = None) -> None:
-        self.names = tuple(facts)
-        self._facts: Sequence[SegmentFacts] = tuple(facts.values())
-        super().__init__(np.fromiter(map(_NUM_DOCS, self._facts), np.int64, len(self._facts)))
-        self._range_indexes: dict[tuple[str, DataType], RangeIndex | None] = {}
-        self._partition_indexes: dict[str, PartitionIndex | None] = {}
-        if previous is not None:
-            self._take_over(previous)
+    def __init__(
+        self, num_docs: Int64Array, bounds: Mapping[str, Bounds], partitions: Mapping[str, PartitionedColumn]
+    ) -> None:
+        super().__init__(num_docs)
+        self._by_column, self._partitions = bounds, partitions
+        self.columns = frozenset([*bounds, *partitions])
+
+    @staticmethod
+    def of(facts: Iterable[SegmentFacts]) -> FactsTable:
+        """Of these segments, in their order. Of a column that has ranges of several types those of the first one hold.
+        Reads one segment after the other, and keeps none.
+        """
+        columns: dict[str, _Column] = {}
+        partitioned: dict[str, _Partitioned] = {}
+        num_docs = []
+        for row, each in enumerate(facts):
+            num_docs.append(each.num_docs)
+            for name, values in each.ranges.items():
+                column = columns.get(name)
+                if column is None:
+                    column = columns[name] = _Column(values.data_type)
+                if values.data_type is column.data_type:
+                    column.rows.append(row)
+                    column.lows.append(values.low)
+                    column.highs.append(values.high)
+                    column.nulls.append(values.num_nulls)
+            partitions = each.partitions
+            if partitions is not None:
+                parts = partitioned.setdefault(partitions.column, _Partitioned())
+                scheme = partitions.function_name.lower(), partitions.num_partitions
+                parts.rows.append(row)
+                parts.of_rows.append(parts.schemes.setdefault(scheme, len(parts.schemes)))
+                parts.counts.append(len(partitions.ids))
+                parts.ids.extend(partitions.ids)
+        size = len(num_docs)
+        return FactsTable(
+            np.array(num_docs, np.int64),
+            {
+                name: bounds_of(each.data_type, size, each.rows, each.lows, each.highs, each.nulls)
+                for name, each in columns.items()
+            },
+            {name: each.whole(size) for name, each in partitioned.items()},
+        )
+
+    def changed(self, source: Int64Array, facts: Iterable[SegmentFacts]) -> FactsTable:
+        """The table as it is afterwards: at each place the segment that is at `source` here, or if that is -1 the next
+        one of `facts`. Arrays and indexes are made of those that are here.
+        """
+        added = FactsTable.of(facts)
+        if not len(self):
+            return added
+        new = source < 0
+        # Most often segments were replaced, and all others stand where they were: to copy costs less than to take.
+        stays = len(source) == len(self) and bool((new | (source == np.arange(len(self)))).all())
+        bounds: dict[str, Bounds] = {}
+        for name in self._by_column.keys() | added._by_column.keys():
+            first, second = self._by_column.get(name), added._by_column.get(name)
+            if first is None:
+                assert second is not None
+                first = unknown_bounds(second.data_type, len(self))
+            found = first.changed(source, second, stays)
+            if found.known.any():
+                bounds[name] = found
+        places = np.where(new, len(self) - 1 + np.cumsum(new), source)
+        partitions: dict[str, PartitionedColumn] = {}
+        for name in self._partitions.keys() | added._partitions.keys():
+            of_kept = self._partitions.get(name) or PartitionedColumn.nothing(len(self))
+            of_added = added._partitions.get(name) or PartitionedColumn.nothing(len(added))
+            both = of_kept.joined(of_added).part(places)
+            if (both.scheme >= 0).any():
+                partitions[name] = both
+        return FactsTable(np.concatenate([self.num_docs, added.num_docs])[places], bounds, partitions)
 
     def part(self, rows: Int64Array) -> Facts:
         """The segments at `rows`, shape (m,), ascending."""
         return _Part(self, rows)
 
-    def range_index(self, column: str, data_type: DataType) -> RangeIndex | None:
-        """None where there are no bounds."""
-        key = column, data_type
-        if key not in self._range_indexes:
-            bounds = self.bounds(column, data_type)
-            self._range_indexes[key] = None if bounds is None else RangeIndex(bounds)
-        return self._range_indexes[key]
+    def bounds(self, column: str, data_type: DataType) -> Bounds | None:
+        found = self._by_column.get(column)
+        return found if found is not None and found.data_type is data_type else None
 
-    def partition_index(self, column: str) -> PartitionIndex | None:
-        """None where no segment is partitioned by the column."""
-        if column not in self._partition_indexes:
-            partitions = self.partitions(column)
-            self._partition_indexes[column] = None if partitions is None else PartitionIndex(partitions)
-        return self._partition_indexes[column]
-
-    def _collect(self, column: str, data_type: DataType) -> Bounds | None:
-        bounds = _bounds(self._facts, column, data_type)
-        return bounds if bounds.known.any() else None
-
-    def _collect_partitions(self, column: str) -> PartitionedColumn | None:
-        partitions = _partitions(self._facts, column)
-        return partitions if partitions.schemes else None
-
-    def _take_over(self, previous: FactsTable) -> None:
-        source = _sources(self._facts, previous._facts)
-        new = np.flatnonzero(source < 0)
-        if len(new) * NEW_PART_MAX > len(self):
-            return
-        facts = [self._facts[row] for row in new.tolist()]
-        # Where each segment stands in the old ones and the new ones behind them.
-        places = source.copy()
-        places[new] = len(previous) + np.arange(len(new))
-        for (column, data_type), bounds in previous._bounds.items():
-            of_new = _bounds(facts, column, data_type)
-            if bounds is None:
-                if not of_new.known.any():
-                    self._bounds[column, data_type] = None
-            elif bounds.texts is None or len(bounds.texts) <= TEXTS_MAX * len(self):
-                joined = joined_bounds(bounds, of_new).part(places)
-                self._bounds[column, data_type] = joined if joined.known.any() else None
-        for column, partitions in previous._partitions.items():
-            of_new_ones = _partitions(facts, column)
-            if partitions is not None:
-                self._partitions[column] = joined_partitions(partitions, of_new_ones).part(places)
-            elif not of_new_ones.schemes:
-                self._partitions[column] = None
-
-
-def _sources(facts: Sequence[SegmentFacts], before: Sequence[SegmentFacts]) -> Int64Array:
-    """Of every segment the place of the same facts in `before`, -1: none. Most stand before or behind what changed."""
-    length = min(len(facts), len(before))
-    first = _num_alike(facts, before, length)
-    last = _num_alike(facts[::-1], before[::-1], length - first)
-    source = np.arange(len(facts))
-    source[len(facts) - last :] += len(before) - len(facts)
-    rows = {id(before[row]): row for row in range(first, len(before) - last)}
-    for row in range(first, len(facts) - last):
-        source[row] = rows.get(id(facts[row]), -1)
-    return source
-
-
-def _num_alike(facts: Sequence[SegmentFacts], before: Sequence[SegmentFacts], length: int) -> int:
-    """At how many places from the first one on both are equal. Slices of the same objects are compared without a look
-    at what is in them.
-    """
-    for begin in range(0, length, _SLICE):
-        end = min(begin + _SLICE, length)
-        if facts[begin:end] != before[begin:end]:
-            return next(place for place in range(begin, end) if facts[place] != before[place])
-    return length
+    def partitions(self, column: str) -> PartitionedColumn | None:
+        return self._partitions.get(column)
 
 
 class _Part(Facts):
     def __init__(self, table: FactsTable, rows: Int64Array) -> None:
         super().__init__(table.num_docs[rows])
         self._table, self._rows = table, rows
+        self._parts: dict[str, Bounds | None] = {}
+        self._partitions: dict[str, PartitionedColumn | None] = {}
 
-    def _collect(self, column: str, data_type: DataType) -> Bounds | None:
-        bounds = self._table.bounds(column, data_type)
-        return None if bounds is None else bounds.part(self._rows)
+    def bounds(self, column: str, data_type: DataType) -> Bounds | None:
+        if column not in self._parts:
+            whole = self._table.bounds(column, data_type)
+            self._parts[column] = None if whole is None else whole.part(self._rows)
+        return self._parts[column]
 
-    def _collect_partitions(self, column: str) -> PartitionedColumn | None:
-        partitions = self._table.partitions(column)
-        return None if partitions is None else partitions.part(self._rows)
-
-
-def _bounds(facts: Sequence[SegmentFacts], column: str, data_type: DataType) -> Bounds:
-    ranges = [each.ranges.get(column) for each in facts]
-    usable = [each if each is not None and each.data_type is data_type else None for each in ranges]
-    known = np.array([each is not None for each in usable], np.bool_)
-    nulls = np.array([NOT_KNOWN if each is None else each.num_nulls for each in usable], np.int64)
-    if not data_type.stored.is_fixed:
-        return _text_bounds(usable, known, nulls)
-    least, most = _ENDS[data_type.stored]
-    dtype = np.float64 if data_type.stored.is_floating else np.int64
-    low = np.array([least if each is None or each.low is None else each.low for each in usable], dtype)
-    high = np.array([most if each is None or each.high is None else each.high for each in usable], dtype)
-    return Bounds(known, low, high, nulls, None)
+    def partitions(self, column: str) -> PartitionedColumn | None:
+        if column not in self._partitions:
+            whole = self._table.partitions(column)
+            self._partitions[column] = None if whole is None else whole.part(self._rows)
+        return self._partitions[column]
 
 
-def _text_bounds(usable: Sequence[ValueRange | None], known: Flags, nulls: Int64Array) -> Bounds:
-    texts = sorted(
-        {bound for each in usable if each is not None for bound in (each.low, each.high) if isinstance(bound, bytes)}
-    )
-    numbers: dict[Any, int] = {text: number for number, text in enumerate(texts)}
-    low = np.array([-1 if each is None or each.low is None else numbers[each.low] for each in usable], np.int64)
-    high = np.array(
-        [len(texts) if each is None or each.high is None else numbers[each.high] for each in usable], np.int64
-    )
-    return Bounds(known, low, high, nulls, texts)
+@dataclass(slots=True)
+class _Column:
+    """The ranges of a column that were read, by the segments that have one."""
+
+    data_type: DataType
+    rows: list[int] = field(default_factory=list)
+    lows: list[Stored | None] = field(default_factory=list)
+    highs: list[Stored | None] = field(default_factory=list)
+    nulls: list[int] = field(default_factory=list)
 
 
-def _partitions(facts: Sequence[SegmentFacts], column: str) -> PartitionedColumn:
-    schemes: dict[tuple[str, int], int] = {}
-    scheme = np.full(len(facts), -1, np.int64)
-    starts = np.zeros(len(facts) + 1, np.int64)
-    ids: list[int] = []
-    for row, each in enumerate(facts):
-        partitions = each.partitions
-        if partitions is not None and partitions.column == column:
-            key = partitions.function_name.lower(), partitions.num_partitions
-            scheme[row] = schemes.setdefault(key, len(schemes))
-            ids.extend(partitions.ids)
-        starts[row + 1] = len(ids)
-    return PartitionedColumn(tuple(schemes), scheme, np.array(ids, np.int64), starts)
+@dataclass(slots=True)
+class _Partitioned:
+    """The partitions of a column that were read, by the segments that have any."""
+
+    schemes: dict[tuple[str, int], int] = field(default_factory=dict)
+    rows: list[int] = field(default_factory=list)
+    of_rows: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
+
+    def whole(self, size: int) -> PartitionedColumn:
+        scheme = np.full(size, -1, np.int64)
+        scheme[self.rows] = self.of_rows
+        counts = np.zeros(size + 1, np.int64)
+        counts[np.array(self.rows) + 1] = self.counts
+        return PartitionedColumn(tuple(self.schemes), scheme, np.array(self.ids, np.int64), np.cumsum(counts))

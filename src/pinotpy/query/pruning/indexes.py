@@ -4,26 +4,54 @@ the others.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
-from pinotpy.query.pruning.bounds import Bounds, PartitionedColumn
+
+Flags = NDArray[np.bool_]
 
 
 class RangeIndex:
     """Finds the segments whose range of a column overlaps another, in time that grows with those that are found where
-    ranges are about equally long, as those of time are.
+    ranges are about equally long, as those of time are. Made of what Bounds has.
 
     unknown: rows of the segments without a range, which overlap everything.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
-        known = np.flatnonzero(bounds.known)
-        self.unknown: Int64Array = np.flatnonzero(~bounds.known)
-        self._rows: Int64Array = known[np.argsort(bounds.low[known], kind="stable")]
-        self._low, self._high = bounds.low[self._rows], bounds.high[self._rows]
+    def __init__(self, known: Flags, low: NDArray[Any], high: NDArray[Any]) -> None:
+        rows = np.flatnonzero(known)
+        self._fill(known, rows[np.argsort(low[rows], kind="stable")], low, high)
+
+    def _fill(self, known: Flags, rows: Int64Array, low: NDArray[Any], high: NDArray[Any]) -> None:
+        """rows: those that are known, in the order of `low`."""
+        self.unknown: Int64Array = np.flatnonzero(~known)
+        self._rows, self._low, self._high = rows, low[rows], high[rows]
         # How far all ranges that begin before reach: those before the first that reaches a value all end below it.
         self._reach = np.maximum.accumulate(self._high)
+
+    def changed(
+        self, source: Int64Array, known: Flags, low: NDArray[Any], high: NDArray[Any], stays: bool
+    ) -> RangeIndex:
+        """Of segments of which most are here, at `source`, in the same order of `low`; -1: others. stays: whether all
+        are at their places.
+        """
+        is_here = source >= 0
+        if stays:
+            rows = self._rows[is_here[self._rows]]
+        else:
+            moved = np.full(len(self._rows) + len(self.unknown), -1)
+            moved[source[is_here]] = np.flatnonzero(is_here)
+            rows = moved[self._rows]
+            rows = rows[rows >= 0]
+        new = np.flatnonzero(~is_here)
+        new = new[known[new]]
+        new = new[np.argsort(low[new], kind="stable")]
+        index = RangeIndex.__new__(RangeIndex)
+        index._fill(known, np.insert(rows, np.searchsorted(low[rows], low[new]), new), low, high)
+        return index
 
     def overlapping(self, low: float, high: float) -> Int64Array:
         """Rows of the segments whose range has a value in [low, high], in no order, without `unknown`."""
@@ -36,17 +64,17 @@ class RangeIndex:
 
 
 class PartitionIndex:
-    """Finds the segments with a partition. schemes: see PartitionedColumn. unknown: rows of segments without any."""
+    """Finds the segments with a partition. Made of what PartitionedColumn has. unknown: rows of those without any."""
 
-    def __init__(self, partitions: PartitionedColumn) -> None:
-        self.schemes = partitions.schemes
-        self.unknown: Int64Array = np.flatnonzero(partitions.scheme < 0)
-        rows = np.repeat(np.arange(len(partitions.scheme)), np.diff(partitions.starts))
-        order = np.argsort(partitions.ids, kind="stable")
-        if len(self.schemes) > 1:
-            order = order[np.argsort(partitions.scheme[rows[order]], kind="stable")]
-        self._rows, self._ids = rows[order], partitions.ids[order]
-        self._starts = np.searchsorted(partitions.scheme[self._rows], np.arange(len(self.schemes) + 1))
+    def __init__(self, num_schemes: int, scheme: Int64Array, ids: Int64Array, starts: Int64Array) -> None:
+        self.unknown: Int64Array = np.flatnonzero(scheme < 0)
+        rows = np.repeat(np.arange(len(scheme)), np.diff(starts))
+        # Small numbers are sorted without comparisons.
+        order = np.argsort(ids if ids.max(initial=0) >> 16 else ids.astype(np.uint16), kind="stable")
+        if num_schemes > 1:
+            order = order[np.argsort(scheme[rows[order]], kind="stable")]
+        self._rows, self._ids = rows[order], ids[order]
+        self._starts = np.searchsorted(scheme[self._rows], np.arange(num_schemes + 1))
 
     def of_scheme(self, scheme: int) -> Int64Array:
         """Rows of all segments of a scheme, some more than once."""

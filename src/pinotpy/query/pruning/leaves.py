@@ -1,37 +1,42 @@
-"""One predicate on one column against all segments: which cannot have a row that passes, and by which rule.
+"""What one predicate on one column asks of the facts of segments: between which values of the column, and in which of
+its partitions, a row that passes may be.
 
-Bounds are of all stored values, of nulls too, so they hold in both modes of nulls: a null passes with its default value
-or not at all. A list-valued column passes a test if any value does, and its negation if none does.
+Values are asked for in the numbers of `Bounds`, where a text lies between the numbers of the texts around it: so who
+compares, one segment after the other, all at once or by an index, compares numbers, whatever the type.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinotpy.query.model.context import ColumnRef
 from pinotpy.query.model.predicate import (
     FixedMembers,
     FixedRange,
-    Nothing,
-    NullTest,
-    TypedPredicate,
     VarMembers,
     VarRange,
     values_of_members,
     wanted_values,
 )
-from pinotpy.query.pruning.bounds import Bounds, Flags, PartitionedColumn, first_from
+from pinotpy.query.pruning.bounds import first_from
 from pinotpy.query.pruning.facts import NOT_KNOWN
 from pinotpy.query.pruning.facts_table import Facts
+from pinotpy.query.pruning.indexes import Flags
 from pinotpy.segment.partition import partition_of, partition_text
 
-Rules = NDArray[np.int8]
+# Of a column: a range, a value or a list.
+ColumnTest = FixedRange | VarRange | FixedMembers | VarMembers
+# Ends of ranges, both included, lows and highs ascending: a value is wanted if it is in one of them. One that ends
+# before it begins is of a text between two others.
+Spans = tuple[Sequence[Any], Sequence[Any]]
+# By scheme; None: the function has no partition for a value that is wanted.
+Wanted = Sequence[frozenset[int] | None]
+
 # Members of longer lists of texts are not looked for: some would be in every range.
 TEXT_MEMBERS_MAX: Final = 1_000
 
@@ -47,149 +52,72 @@ class Rule(IntEnum):
     NEVER = 5  # the condition itself: no row of any segment passes
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """rules: int8[n] of `Rule`, None: nothing is excluded, whatever the segments. why: why something is not excluded,
-    "" where nothing stands in the way.
-    """
-
-    rules: Rules | None
-    why: str = ""
-
-
-def exclude(bound: TypedPredicate, column: ColumnRef, table: Facts) -> Outcome:
-    """What a predicate excludes. column: as the query knows it."""
-    test = bound.test
-    if isinstance(test, Nothing):
-        return Outcome(None, "it holds for every value") if bound.negated else Outcome(_all_by(Rule.NEVER, table))
-    known = table.bounds(column.name, column.data_type)
-    if isinstance(test, NullTest):
-        return _by_nulls(bound.negated, known, table)
-    if not isinstance(test, (FixedRange, VarRange, FixedMembers, VarMembers)):
-        return Outcome(None, "records know nothing of patterns and searches")
-    if bound.negated and not column.single_value:
-        return Outcome(None, "of several values in a row one may be another")
-    if bound.negated and column.data_type.stored.is_floating:
-        return Outcome(None, "a range does not say that no value is NaN")
-    partitions = None if bound.negated else table.partitions(column.name)
-    if known is None and partitions is None:
-        return Outcome(None, f"no record has a range or partitions of column '{column.name}'")
-    rules = np.zeros(len(table), np.int8)
-    why = f"no record has a range of column '{column.name}'"
-    if known is not None:
-        excluded, why = (_all_pass if bound.negated else _none_passes)(test, known)
-        if excluded is not None:
-            rules[excluded & known.known] = Rule.MIN_MAX
-        missing = len(table) - int(np.count_nonzero(known.known))
-        if missing and not why:
-            why = f"{missing} of {len(table)} records have no range of column '{column.name}'"
-    if partitions is not None:
-        outside, other = _outside_partitions(test, column, partitions)
-        if outside is not None:
-            rules[outside & (rules == Rule.KEPT)] = Rule.PARTITION
-        why = " and ".join(filter(None, (why, other)))
-    return Outcome(rules, why)
-
-
-def _all_by(rule: Rule, table: Facts) -> Rules:
-    return np.full(len(table), rule, np.int8)
-
-
-def _by_nulls(negated: bool, known: Bounds | None, table: Facts) -> Outcome:
-    if known is None:
-        return Outcome(None, "no record says how many nulls the column has")
-    if negated:
-        excluded = (known.num_nulls == table.num_docs) & (table.num_docs > 0)
-    else:
-        excluded = known.num_nulls == 0
-    why = "" if bool((known.num_nulls != NOT_KNOWN).all()) else "some records do not say how many nulls the column has"
-    return Outcome(np.where(excluded, np.int8(Rule.NULLS), np.int8(Rule.KEPT)), why)
-
-
-# --- bounds -----------------------------------------------------------------------------------------------------------
-
-
-def _none_passes(test: FixedRange | VarRange | FixedMembers | VarMembers, bounds: Bounds) -> tuple[Flags | None, str]:
-    """Segments in whose range no value passes."""
+def wanted_spans(test: ColumnTest, texts: list[bytes] | None) -> Spans | None:
+    """Where the values of a test lie; None: of too many texts that is not asked. texts: see Bounds."""
     match test:
         case FixedRange(low, high):
-            return (bounds.high < low) | (bounds.low > high), ""
-        case VarRange(start, end):
-            texts = _texts(bounds)
-            outside = bounds.high < first_from(texts, start)
-            if end is not None:
-                outside |= bounds.low >= first_from(texts, end)
-            return outside, ""
+            return (low,), (high,)
         case FixedMembers(values):
-            return np.searchsorted(values, bounds.low, "left") == np.searchsorted(values, bounds.high, "right"), ""
-        case VarMembers():
-            members = values_of_members(test)
-            if len(members) > TEXT_MEMBERS_MAX:
-                return None, f"lists of more than {TEXT_MEMBERS_MAX} texts are not compared with ranges"
-            texts = _texts(bounds)
-            # A member lies within [low, high] if it is not below text `low`, which is before `afters`, and not above
-            # text `high`, which is from `firsts` on. Both ascend: the first member from `low` on decides.
-            firsts = np.array([*(first_from(texts, member) for member in members), len(texts) + 1], np.int64)
-            afters = np.array([bisect_right(texts, member) for member in members], np.int64)
-            return firsts[np.searchsorted(afters, bounds.low, "right")] > bounds.high, ""
+            members = values.tolist()
+            return members, members
+    assert texts is not None
+    if isinstance(test, VarRange):
+        return (first_from(texts, test.low),), (len(texts) if test.end is None else first_from(texts, test.end) - 1,)
+    if len(test.offsets) - 1 > TEXT_MEMBERS_MAX:
+        return None
+    strings = values_of_members(test)
+    return [first_from(texts, each) for each in strings], [bisect_right(texts, each) - 1 for each in strings]
 
 
-def _all_pass(test: FixedRange | VarRange | FixedMembers | VarMembers, bounds: Bounds) -> tuple[Flags | None, str]:
-    """Segments in which every value of the range passes: none passes the negation."""
-    match test:
-        case FixedRange(low, high):
-            return (bounds.low >= low) & (bounds.high <= high), ""
-        case VarRange(start, end):
-            texts = _texts(bounds)
-            inside = bounds.low >= first_from(texts, start)
-            return inside if end is None else inside & (bounds.high < first_from(texts, end)), ""
-        case FixedMembers(values):
-            return (bounds.low == bounds.high) & np.isin(bounds.low, values), ""
-        case VarMembers():
-            members = values_of_members(test)
-            if len(members) > TEXT_MEMBERS_MAX:
-                return None, f"lists of more than {TEXT_MEMBERS_MAX} texts are not compared with ranges"
-            texts = _texts(bounds)
-            places = [first_from(texts, member) for member in members]
-            numbers = [
-                place for place, member in zip(places, members, strict=True) if texts[place : place + 1] == [member]
-            ]
-            return (bounds.low == bounds.high) & np.isin(bounds.low, numbers), ""
-
-
-def _texts(bounds: Bounds) -> list[bytes]:
-    assert bounds.texts is not None
-    return bounds.texts
-
-
-# --- partitions -------------------------------------------------------------------------------------------------------
-
-
-def _outside_partitions(
-    test: FixedRange | VarRange | FixedMembers | VarMembers, column: ColumnRef, partitions: PartitionedColumn
-) -> tuple[Flags | None, str]:
-    """Segments none of whose partitions is that of a wanted value."""
+def wanted_partitions(test: ColumnTest, column: ColumnRef, schemes: Sequence[tuple[str, int]]) -> Wanted | str:
+    """The partitions of the values of a test in each scheme; or why that is not known of any."""
     values = wanted_values(test)
     if values is None:
-        return None, "partitions are known of = and of short lists only"
-    texts = [partition_text(value, column.data_type) for value in values]
-    if any(text is None for text in texts):
-        return None, f"values of type {column.data_type} have no partition"
-    holds = np.ones(len(partitions.scheme), np.bool_)
-    why = ""
-    for number, (function, num_partitions) in enumerate(partitions.schemes):
+        return "partitions are known of = and of short lists only"
+    texts = [text for value in values if (text := partition_text(value, column.data_type)) is not None]
+    if len(texts) < len(values):
+        return f"values of type {column.data_type} have no partition"
+    wanted: list[frozenset[int] | None] = []
+    for function, num_partitions in schemes:
         try:
-            wanted = {partition_of(function, num_partitions, text) for text in texts if text is not None}
+            wanted.append(frozenset([partition_of(function, num_partitions, text) for text in texts]))
         except ValueError:
-            why = f"{function} has no partition for a value that is asked for"
-            continue
-        rows = partitions.scheme == number
-        # How many wanted ids come before each place of `ids`: a segment has one if its first and last count differ.
-        counts = np.zeros(len(partitions.ids) + 1, np.int64)
-        np.cumsum(np.isin(partitions.ids, list(wanted)), out=counts[1:])
-        found = counts[partitions.starts[1:]] != counts[partitions.starts[:-1]]
-        holds[rows] = found[rows]
-    missing = int(np.count_nonzero(partitions.scheme < 0))
-    if missing and not why:
-        why = f"{missing} of {len(partitions.scheme)} records have no partitions of column '{column.name}'"
-    return ~holds, why
+            wanted.append(None)
+    return wanted
+
+
+def exclude_by_nulls(column: ColumnRef, negated: bool, table: Facts) -> tuple[Flags | None, str]:
+    """Segments without a null, or negated of nulls alone; why not more."""
+    known = table.bounds(column.name, column.data_type)
+    if known is None:
+        return None, "no record says how many nulls the column has"
+    why = "" if bool((known.num_nulls != NOT_KNOWN).all()) else "some records do not say how many nulls the column has"
+    if negated:
+        return (known.num_nulls == table.num_docs) & (table.num_docs > 0), why
+    return known.num_nulls == 0, why
+
+
+def why_no_more(test: ColumnTest, negated: bool, column: ColumnRef, table: Facts) -> str:
+    """Why the bounds and the partitions of a column exclude no more; "": nothing stands in the way."""
+    name, size = column.name, len(table)
+    bounds = table.bounds(name, column.data_type)
+    partitions = None if negated else table.partitions(name)
+    if bounds is None and partitions is None:
+        return f"no record has a range or partitions of column '{name}'"
+    whys = []
+    if bounds is None:
+        whys.append(f"no record has a range of column '{name}'")
+    elif wanted_spans(test, bounds.texts) is None:
+        whys.append(f"lists of more than {TEXT_MEMBERS_MAX} texts are not compared with ranges")
+    elif missing := size - int(np.count_nonzero(bounds.known)):
+        whys.append(f"{missing} of {size} records have no range of column '{name}'")
+    if partitions is not None:
+        wanted = wanted_partitions(test, column, partitions.schemes)
+        if isinstance(wanted, str):
+            whys.append(wanted)
+        elif None in wanted:
+            function = partitions.schemes[wanted.index(None)][0]
+            whys.append(f"{function} has no partition for a value that is asked for")
+        elif missing := int(np.count_nonzero(partitions.scheme < 0)):
+            whys.append(f"{missing} of {size} records have no partitions of column '{name}'")
+    return " and ".join(whys)

@@ -25,9 +25,8 @@ from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.pql.function_names import canonical_function
 from pinotpy.query.expression.interpreter import Rows
 from pinotpy.query.model.context import Bound, Comparison, LiteralValue, Predicate, QueryContext
-from pinotpy.query.pruning.bounds import Flags
 from pinotpy.query.pruning.facts_table import Facts
-from pinotpy.query.pruning.leaves import Outcome, Rule
+from pinotpy.query.pruning.indexes import Flags
 
 Doubles = NDArray[np.float64]
 _MILLIS_MAX: Final = 60_000_000_000_000
@@ -44,22 +43,24 @@ _UNIT_OF_FUNCTION: Final = {
 }
 
 
-def exclude_by_function(predicate: Predicate, negated: bool, context: QueryContext, table: Facts) -> Outcome:
-    """What a predicate over a call excludes."""
+def exclude_by_function(
+    predicate: Predicate, negated: bool, context: QueryContext, table: Facts
+) -> tuple[Flags | None, str]:
+    """What a predicate over a call excludes, bool[n]; why not more."""
     call = predicate.lhs
     rising = _rising(call)
     if rising is None or not isinstance(call, Call):
-        return Outcome(None, _NOT_MONOTONE)
+        return None, _NOT_MONOTONE
     negated ^= predicate.comparison in _NEGATIVE
     wanted = _wanted(predicate)
     if wanted is None:
-        return Outcome(None, "it is not compared with numbers")
+        return None, "it is not compared with numbers"
     column = next((each for each in context.columns if each.name == rising.column), None)
     if column is None or not column.single_value or column.data_type not in _TYPES:
-        return Outcome(None, _NOT_MONOTONE)
+        return None, _NOT_MONOTONE
     bounds = table.bounds(column.name, column.data_type)
     if bounds is None:
-        return Outcome(None, f"no record has a range of column '{column.name}'")
+        return None, f"no record has a range of column '{column.name}'"
     factor = rising.nanos / NANOS["MILLISECONDS"]
     near = np.maximum(np.abs(bounds.low.astype(np.float64)), np.abs(bounds.high.astype(np.float64))) * factor
     rows = np.flatnonzero(bounds.known & (near <= _MILLIS_MAX))
@@ -68,17 +69,17 @@ def exclude_by_function(predicate: Predicate, negated: bool, context: QueryConte
     try:
         found = Rows(context, len(values), lambda _: array, lambda _: None).evaluate(call)
     except PinotError as error:
-        return Outcome(None, f"servers refuse it: {error.message[:200]}")
+        return None, f"servers refuse it: {error.message[:200]}"
     if not pa.types.is_integer(found.type) or found.null_count:
-        return Outcome(None, _NOT_MONOTONE)
+        return None, _NOT_MONOTONE
     image = found.to_numpy(zero_copy_only=False).astype(np.float64)
     low, high = image[: len(rows)], image[len(rows) :]
     excluded = _all_pass(wanted, low, high) if negated else _none_passes(wanted, low, high)
-    rules = np.zeros(len(table), np.int8)
-    rules[rows[excluded]] = Rule.MIN_MAX
+    flags = np.zeros(len(table), np.bool_)
+    flags[rows[excluded]] = True
     missing = len(table) - len(rows)
     why = f"{missing} of {len(table)} records have no usable range of column '{column.name}'" if missing else ""
-    return Outcome(rules, why)
+    return flags, why
 
 
 # --- which functions --------------------------------------------------------------------------------------------------

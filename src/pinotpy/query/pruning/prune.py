@@ -1,48 +1,24 @@
-"""A filter against the facts of a table's segments: which segments cannot have a row that passes.
-
-The filter is walked from the root down, NOT pushed to the leaves: AND excludes what any child excludes, OR what all
-children exclude. What cannot be decided by the facts excludes nothing, so a segment that is excluded has no such row.
+"""A filter against the facts of all segments of a table at once, in arrays: which segments cannot have a row that
+passes, and by which rule.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import reduce
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pinotpy.errors import PinotError
-from pinotpy.pql.ast import Identifier
-from pinotpy.query.model.context import (
-    And,
-    Comparison,
-    Constant,
-    ExpressionPredicate,
-    Filter,
-    Not,
-    Or,
-    Predicate,
-    QueryContext,
-)
-from pinotpy.query.model.predicate import typed_predicate
-from pinotpy.query.pruning.bounds import Flags
+from pinotpy.query.model.context import QueryContext
+from pinotpy.query.pruning.bounds import Bounds, PartitionedColumn
 from pinotpy.query.pruning.facts_table import Facts
-from pinotpy.query.pruning.leaves import Outcome, Rule, Rules, exclude
-from pinotpy.query.pruning.monotone import exclude_by_function
+from pinotpy.query.pruning.indexes import Flags
+from pinotpy.query.pruning.leaves import Rule, Spans, Wanted
+from pinotpy.query.pruning.walk import Leaf, Walk
 
-# As deep as servers take filters (query/filter/normal_form.py), which say so.
-DEPTH_MAX: Final = 200
-# Values of one list: to convert more costs more than a server takes to leave its segments out.
-VALUES_MAX: Final = 10_000
-PATTERNS: Final = frozenset(
-    {
-        Comparison.LIKE,
-        Comparison.NOT_LIKE,
-        Comparison.REGEXP_LIKE,
-        Comparison.TEXT_MATCH,
-        Comparison.JSON_MATCH,
-    }
-)
+Rules = NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +27,7 @@ class Finding:
     why: why it excludes no more, "" where nothing stands in the way.
     """
 
-    condition: Predicate | ExpressionPredicate | Constant
+    condition: Leaf
     negated: bool
     num_excluded: int
     why: str
@@ -81,81 +57,81 @@ def prune(context: QueryContext, table: Facts, *, explains: bool = False) -> Pru
 
     Raises nothing: a literal that is refused is for the servers to refuse.
     """
-    walk = _Walk(context, table, explains)
-    found = None if context.filter is None else walk.visit(context.filter, negated=False, depth=0)
+    findings: list[Finding] = []
+
+    def tell(node: Leaf, negated: bool, found: Rules | None, why: str) -> None:
+        findings.append(Finding(node, negated, 0 if found is None else int(np.count_nonzero(found)), why))
+
+    rules = excluded_by_rules(Walk(context), table, tell if explains else None)
+    return Pruning(rules, tuple(findings))
+
+
+def excluded_by_rules(
+    walk: Walk, table: Facts, tell: Callable[[Leaf, bool, Rules | None, str], None] | None = None
+) -> Rules:
+    """The rule by which each segment of `table` is excluded, int8[n]."""
+    leaves = _RuleLeaves(table)
+    found = walk.over(leaves, tell)
     if table.has_empty:
-        empty = np.where(table.num_docs == 0, np.int8(Rule.EMPTY), np.int8(Rule.KEPT))
+        empty = leaves.by(table.num_docs == 0, Rule.EMPTY)
         found = empty if found is None else _first_of(empty, found)
-    rules = np.zeros(len(table), np.int8) if found is None else found
-    return Pruning(rules, tuple(walk.findings))
+    return np.zeros(len(table), np.int8) if found is None else found
 
 
 def _first_of(first: Rules, second: Rules) -> Rules:
-    rules: Rules = np.where(first != Rule.KEPT, first, second)
-    return rules
+    return np.where(first != Rule.KEPT, first, second)
 
 
-class _Walk:
-    def __init__(self, context: QueryContext, table: Facts, explains: bool) -> None:
-        self._context, self._table, self._explains = context, table, explains
-        self._columns = {column.name: column for column in context.columns}
-        self.findings: list[Finding] = []
+def _both(first: Rules, second: Rules) -> Rules:
+    return np.where(second != Rule.KEPT, first, np.int8(Rule.KEPT))
 
-    def visit(self, node: Filter, *, negated: bool, depth: int) -> Rules | None:
-        """The rules by which `node`, or its negation, excludes segments; None: it excludes none."""
-        if depth > DEPTH_MAX:
-            return None
-        if isinstance(node, Not):
-            return self.visit(node.child, negated=not negated, depth=depth + 1)
-        if isinstance(node, (And, Or)):
-            joins = self._all_of if isinstance(node, And) is not negated else self._any_of
-            return joins(node.children, negated, depth + 1)
-        outcome = self._leaf(node, negated)
-        if self._explains:
-            num_excluded = 0 if outcome.rules is None else int(np.count_nonzero(outcome.rules))
-            self.findings.append(Finding(node, negated, num_excluded, outcome.why))
-        return outcome.rules
 
-    def _all_of(self, children: tuple[Filter, ...], negated: bool, depth: int) -> Rules | None:
-        rules: Rules | None = None
-        for child in children:
-            found = self.visit(child, negated=negated, depth=depth)
-            if found is not None:
-                rules = found if rules is None else _first_of(rules, found)
-        return rules
+class _RuleLeaves:
+    """Sets are rules by segment, int8[n]."""
 
-    def _any_of(self, children: tuple[Filter, ...], negated: bool, depth: int) -> Rules | None:
-        rules: Rules | None = None
-        for number, child in enumerate(children):
-            found = self.visit(child, negated=negated, depth=depth)
-            if found is None:
-                rules = None
-                if not self._explains:
-                    return None  # nothing that comes can exclude anything
-            elif not number:
-                rules = found
-            elif rules is not None:
-                rules = np.where(found != Rule.KEPT, rules, np.int8(Rule.KEPT))
-        return rules
+    def __init__(self, table: Facts) -> None:
+        self.table = table
 
-    def _leaf(self, node: Predicate | ExpressionPredicate | Constant, negated: bool) -> Outcome:
-        if isinstance(node, Constant):
-            if node.value is negated:
-                return Outcome(np.full(len(self._table), Rule.NEVER, np.int8))
-            return Outcome(None, "it holds for every row")
-        if isinstance(node, ExpressionPredicate):
-            return Outcome(None, "it is no comparison of a column with constants")
-        if len(node.values) > VALUES_MAX:
-            return Outcome(None, f"lists of more than {VALUES_MAX} values are left to the servers")
-        if not isinstance(node.lhs, Identifier):
-            return exclude_by_function(node, negated, self._context, self._table)
-        column = self._columns.get(node.lhs.name)
-        if column is None or column.name.startswith("$"):
-            return Outcome(None, f"records know nothing of column '{node.lhs.name}'")
-        if node.comparison in PATTERNS:
-            return Outcome(None, "records know nothing of patterns and searches")
-        try:
-            bound = typed_predicate(node, column, self._context.dialect)
-        except PinotError as error:
-            return Outcome(None, f"servers refuse it: {error.message[:200]}")
-        return exclude(bound.inverse() if negated else bound, column, self._table)
+    def by(self, excluded: Flags, rule: Rule) -> Rules:
+        """`rule` where a segment is excluded."""
+        return excluded.view(np.int8) * np.int8(rule)
+
+    def never(self) -> Rules:
+        return np.full(len(self.table), Rule.NEVER, np.int8)
+
+    def by_range(self, bounds: Bounds, spans: Spans, negated: bool) -> Rules | None:
+        lows, highs = spans
+        low, high = bounds.low, bounds.high
+        if len(lows) == 1:
+            excluded = (low >= lows[0]) & (high <= highs[0]) if negated else (high < lows[0]) | (low > highs[0])
+        elif negated:
+            # If any span holds the whole range, the last one that begins before it does.
+            last = np.searchsorted(lows, low, "right") - 1
+            excluded = (last >= 0) & (high <= np.asarray(highs)[last])
+        else:
+            # If any span meets the range, the first one that does not end before it does.
+            first = np.searchsorted(highs, low, "left")
+            excluded = (first == len(lows)) | (np.asarray(lows)[np.minimum(first, len(lows) - 1)] > high)
+        return self.by(excluded & bounds.known, Rule.MIN_MAX)
+
+    def by_partition(self, partitions: PartitionedColumn, wanted: Wanted) -> Rules | None:
+        excluded = np.zeros(len(self.table), np.bool_)
+        for number, ids in enumerate(wanted):
+            if ids is not None:
+                # How many wanted ids come before each place of `ids`: a segment has one if its first and last count
+                # differ.
+                counts = np.zeros(len(partitions.ids) + 1, np.int64)
+                np.cumsum(np.isin(partitions.ids, list(ids)), out=counts[1:])
+                is_outside = counts[partitions.starts[1:]] == counts[partitions.starts[:-1]]
+                excluded |= is_outside & (partitions.scheme == number)
+        return self.by(excluded, Rule.PARTITION)
+
+    def by_flags(self, find: Callable[[], tuple[Flags | None, str]], rule: Rule) -> tuple[Rules | None, str]:
+        excluded, why = find()
+        return None if excluded is None else self.by(excluded, rule), why
+
+    def of_and(self, sets: Sequence[Rules]) -> Rules:
+        return reduce(_first_of, sets)
+
+    def of_or(self, sets: Sequence[Rules]) -> Rules:
+        return reduce(_both, sets)

@@ -47,7 +47,9 @@ class Explanation:
       conditions: [{predicate, segments, why}] of the filter, how many segments each excludes by itself, and why no
           more; `why` is absent where nothing stands in the way;
       recordsNotUsed: by what is wrong with them how many records exclude nothing, or less than they say; absent where
-          all are used.
+          all are used;
+      warnings: what the table's config has for the pruning that turns nothing on, each with its JSON path; absent where
+          there is nothing to warn of.
     """
 
     reduce: str
@@ -99,6 +101,9 @@ def _pruned_by_broker(halves: Iterable[Finding]) -> list[Row]:
     """As a plan of its own, where segments are left out."""
     rows: list[Row] = []
     for half in halves:
+        if half.get("warnings"):
+            rows.append(_plan_start(half["segments"]))
+            rows.append([f"BROKER_PRUNING_WARNINGS(table:{half['table']},[{'; '.join(half['warnings'])}])", 2, 1])
         if half["pruned"]:
             reasons = "; ".join([f"{each['segments']} by {each['rule']}" for each in half["pruned"]])
             kept = "; ".join([f"{each['predicate']}: {each['why']}" for each in half["conditions"] if "why" in each])
