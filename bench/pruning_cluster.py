@@ -15,7 +15,7 @@ same        the same question of the whole table
 pruned      questions of all of the table
 unpruned    as pruned, with the option skipBrokerPruning
 
-All CPU is µs of a query, of the broker and of all servers together.
+All CPU is µs of a query, of the broker and of all servers together, without what they use when nothing is asked.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -19,6 +20,7 @@ from bench.tables.table import say
 from pinotpy.cli.local_cluster import LocalCluster
 
 NUM_CHECKED: Final = 130  # twice all partitions
+IDLE_S: Final = 2.0
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _NUMBERS: Final = count(1)  # no question is asked twice
 
@@ -97,11 +99,12 @@ class Measuring:
             load(url, side.requests(), self.clients, self.seconds)  # compiles, and warms up
             side.asked = side.servers_wanted = 0
         connection.close()
+        idle = self._idle()
         for turn in range(self.rounds):
             # Each is first as often as the others: whatever runs beside the benchmark hits all of them.
             order = list(sides.values())
             for side in order[turn % len(order) :] + order[: turn % len(order)]:
-                self._turn(url, side)
+                self._turn(url, side, idle)
         found = {key: side.numbers() for key, side in sides.items()}
         for key, numbers in found.items():
             say(f"{name}: {key}: {numbers}")
@@ -112,9 +115,19 @@ class Measuring:
             ratio = _ratio(kind, sides[upper], sides[lower])
             ratios[text] = {"found": round(ratio, 3), "aim": at_least, "is_reached": ratio >= at_least}
             say(f"{name}: {text}: {ratios[text]}")
-        return {"sides": found, "ratios": ratios}
+        return {"sides": found, "ratios": ratios, "idle_cores": round(sum(idle), 3)}
 
-    def _turn(self, url: str, side: Side) -> None:
+    def _idle(self) -> tuple[float, float]:
+        """CPU seconds that broker and servers use in a second without queries: of many servers it is not little."""
+        begin, before = time.monotonic(), (self._cpu_s([self.broker]), self._cpu_s(self.servers))
+        time.sleep(IDLE_S)
+        passed_s = time.monotonic() - begin
+        return (
+            (self._cpu_s([self.broker]) - before[0]) / passed_s,
+            (self._cpu_s(self.servers) - before[1]) / passed_s,
+        )
+
+    def _turn(self, url: str, side: Side, idle: tuple[float, float]) -> None:
         seen, broker_s, servers_s = (
             self._requests_seen(side.table),
             self._cpu_s([self.broker]),
@@ -125,8 +138,8 @@ class Measuring:
         side.requests_seen += self._requests_seen(side.table) - seen
         side.took_ms += took_ms
         side.rates.append(len(took_ms) / passed_s)
-        side.broker_us.append(broker_s / len(took_ms) * 1e6)
-        side.servers_us.append(servers_s / len(took_ms) * 1e6)
+        side.broker_us.append((broker_s - idle[0] * passed_s) / len(took_ms) * 1e6)
+        side.servers_us.append((servers_s - idle[1] * passed_s) / len(took_ms) * 1e6)
 
     def _requests_seen(self, table: str) -> float:
         """How many requests servers have answered so far."""
