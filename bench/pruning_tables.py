@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from pinotpy.arrays import Int64Array
 from pinotpy.client.controller import ControllerClient
+from pinotpy.cluster.buckets import BUCKET_FROM, bucket_of, read_record
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import ClusterStore
@@ -38,8 +39,8 @@ FIRST_DAY: Final = 10_000
 ROWS_OF_DAY: Final = 300
 NUM_PARTITIONS: Final = 64
 SKIP: Final = " OPTION(skipBrokerPruning=true)"
-# Of one write of records; the ideal state is written anew by each.
-_RECORDS_AT_ONCE: Final = 2_000
+# Of one change of the table.
+_RECORDS_AT_ONCE: Final = 1_000
 _ONLINE_TIMEOUT_S: Final = 1_800.0
 
 
@@ -106,10 +107,18 @@ def add_days(place: Place, name: str, days: range, servers: Sequence[str]) -> No
         with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as processes:
             records = list(processes.map(_day_of, repeat(place.folder), repeat(name), days, chunksize=100))
     added = [(record, {servers[at % len(servers)]: "ONLINE"}) for at, record in enumerate(records)]
-    for first in range(0, len(added), _RECORDS_AT_ONCE):
-        some = tuple(added[first : first + _RECORDS_AT_ONCE])
-        apply(place.store, place.paths, f"{name}_OFFLINE", AddSegments(some))
+    _write(place, f"{name}_OFFLINE", added[:BUCKET_FROM])
+    # A large ideal state is cut, and one write may not be as large as all of it.
+    stored = read_record(place.store, place.paths.ideal_state(f"{name}_OFFLINE"))
+    num_buckets = max(stored.layout.num_buckets, 1) if stored is not None else 1
+    by_bucket = sorted(added[BUCKET_FROM:], key=lambda each: bucket_of(each[0].segment_name, num_buckets))
+    _write(place, f"{name}_OFFLINE", by_bucket)
     place.controller.wait_until_online(name, timeout_s=_ONLINE_TIMEOUT_S)
+
+
+def _write(place: Place, table: str, added: list[tuple[SegmentZkMetadata, dict[str, str]]]) -> None:
+    for first in range(0, len(added), _RECORDS_AT_ONCE):
+        apply(place.store, place.paths, table, AddSegments(tuple(added[first : first + _RECORDS_AT_ONCE])))
 
 
 def _day_of(folder: Path, name: str, day: int) -> SegmentZkMetadata:
