@@ -39,8 +39,8 @@ FIRST_DAY: Final = 10_000
 ROWS_OF_DAY: Final = 300
 NUM_PARTITIONS: Final = 64
 SKIP: Final = " OPTION(skipBrokerPruning=true)"
-# Of one change of the table.
-_RECORDS_AT_ONCE: Final = 1_000
+# Of one write, which has all of an ideal state that is not cut yet.
+_RECORDS_AT_ONCE: Final = 100
 _ONLINE_TIMEOUT_S: Final = 1_800.0
 
 
@@ -107,11 +107,12 @@ def add_days(place: Place, name: str, days: range, servers: Sequence[str]) -> No
         with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as processes:
             records = list(processes.map(_day_of, repeat(place.folder), repeat(name), days, chunksize=100))
     added = [(record, {servers[at % len(servers)]: "ONLINE"}) for at, record in enumerate(records)]
-    _write(place, f"{name}_OFFLINE", added[:BUCKET_FROM])
-    # A large ideal state is cut, and one write may not be as large as all of it.
+    num_uncut = BUCKET_FROM + _RECORDS_AT_ONCE
+    _write(place, f"{name}_OFFLINE", added[:num_uncut])
+    # Larger ideal states are cut, and one write may not have all of such a one.
     stored = read_record(place.store, place.paths.ideal_state(f"{name}_OFFLINE"))
     num_buckets = max(stored.layout.num_buckets, 1) if stored is not None else 1
-    by_bucket = sorted(added[BUCKET_FROM:], key=lambda each: bucket_of(each[0].segment_name, num_buckets))
+    by_bucket = sorted(added[num_uncut:], key=lambda each: bucket_of(each[0].segment_name, num_buckets))
     _write(place, f"{name}_OFFLINE", by_bucket)
     place.controller.wait_until_online(name, timeout_s=_ONLINE_TIMEOUT_S)
 
