@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from pinotpy.cli.daemon_process import DaemonProcess
 from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.service.ports import free_port
 
@@ -25,9 +26,10 @@ def start_daemons(
     brokers: Mapping[str, tuple[str, ...]],
     num_servers: int = 1,
     zk_address: str = "",
+    server_options: tuple[str, ...] = (),
 ) -> tuple[str, dict[str, str]]:
     """ZooKeeper unless one is given, a controller, brokers by name with their options, and servers (`server`, or
-    `server-0` …), ready; the addresses of the controller and of the brokers.
+    `server-0` …) with theirs, ready; the addresses of the controller and of the brokers.
     """
     if not zk_address:
         zookeeper = cluster.start(
@@ -43,10 +45,26 @@ def start_daemons(
         name: cluster.launch(name, "start-broker", *common, "--broker-port", "0", *options)
         for name, options in brokers.items()
     }
-    for name in ["server"] if num_servers == 1 else [f"server-{number}" for number in range(num_servers)]:
-        launched[name] = cluster.launch(
-            name, "start-server", *common, "--server-port", str(free_port()),
-            "--server-admin-port", str(free_port()), "--data-dir", str(folder / name),
-        )  # fmt: skip
+    names = ["server"] if num_servers == 1 else [f"server-{number}" for number in range(num_servers)]
+    launched |= _launched_servers(cluster, folder, names, common, server_options)
     cluster.wait_ready(*launched.values(), timeout_s=READY_TIMEOUT_S)
     return controller.ready["url"], {name: launched[name].ready["url"] for name in brokers}
+
+
+def launch_servers(cluster: LocalCluster, folder: Path, names: Iterable[str], options: tuple[str, ...] = ()) -> None:
+    """More servers in a cluster whose ZooKeeper `start_daemons` started, ready."""
+    common = ("--zk-address", cluster.daemons["zookeeper"].ready["address"], "--cluster-name", folder.name)
+    servers = _launched_servers(cluster, folder, names, common, options)
+    cluster.wait_ready(*servers.values(), timeout_s=READY_TIMEOUT_S)
+
+
+def _launched_servers(
+    cluster: LocalCluster, folder: Path, names: Iterable[str], common: tuple[str, ...], options: tuple[str, ...]
+) -> dict[str, DaemonProcess]:
+    return {
+        name: cluster.launch(
+            name, "start-server", *common, "--server-port", str(free_port()),
+            "--server-admin-port", str(free_port()), "--data-dir", str(folder / name), *options,
+        )
+        for name in names
+    }  # fmt: skip

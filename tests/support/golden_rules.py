@@ -72,6 +72,15 @@ COMMON_RULES: dict[str, Rule] = {
     "no-timeout-errors": lambda text, theirs, ours: (
         codes(theirs) == [427] or (theirs.get("numServersResponded") == 0 and theirs.get("numServersQueried", 0) > 0)
     ),
+    # The docs of segments that brokers left out.
+    "broker-pruning": lambda text, theirs, ours: (
+        ours.get("numSegmentsPrunedByBroker", 0) > 0
+        and theirs.get("totalDocs", 0) < ours["totalDocs"]
+        and theirs.get("numSegmentsQueried") == ours["numSegmentsQueried"]
+        and not codes(theirs)
+        and not codes(ours)
+        and result_difference(theirs, ours, check_order=True) is None
+    ),
 }
 PQL_RULES: dict[str, Rule] = {
     "having": lambda text, theirs, ours: "HAVING" in text.upper() and codes(theirs) == [150],

@@ -21,7 +21,6 @@ from pinotpy.errors import QueryCancelledError
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import KernelThreads, Step
 
-
 _FAILED: Final = QueryCancelledError("another part of the query failed")
 
 

@@ -1,7 +1,9 @@
 """The bytes of segments are compared with their checksums before a query reads them (segment/integrity.py).
 
 Asking the file system whether files were touched takes about 2 us a segment, so that a set of segments is not asked
-again before a hundred times as long has passed: it costs a hundredth of the time, however many queries run.
+again before a hundred times as long has passed: it costs a hundredth of the time, however many queries run. Sets that
+brokers ask for by turns (each query its partition or its day) are parts of one whole: no segment of it is asked again
+before a hundred times as long has passed as all of it would take.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
+import numpy as np
+
+from pinotpy.arrays import Int64Array
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import Attachment, SegmentSet
 
@@ -26,6 +31,18 @@ class _Looks(Attachment):
     def __init__(self) -> None:
         self.names: frozenset[str] = frozenset()
         self.until_ns = 0
+
+
+class _LooksOfWhole(Attachment):
+    """int64[segments of a whole]: until when nobody looks at each again. Threads that write at once look twice."""
+
+    def __init__(self) -> None:
+        self._until_ns: Int64Array = np.zeros(0, np.int64)
+
+    def of(self, num_segments: int) -> Int64Array:
+        if len(self._until_ns) != num_segments:
+            self._until_ns = np.zeros(num_segments, np.int64)
+        return self._until_ns
 
 
 def check_bytes(segments: SegmentSet, names: Iterable[str], control: QueryControl) -> None:
@@ -45,10 +62,10 @@ def _check(segments: SegmentSet, names: tuple[str, ...], control: QueryControl) 
     is_looking = start_ns >= looks.until_ns
     if not is_looking and looks.names.issuperset(names):
         return
+    if is_looking:
+        _look(segments, start_ns)
     compared = False
     for segment in segments.segments:
-        if is_looking:
-            segment.look()
         compared |= segment.check_bytes(names, control.check)
     if is_looking:
         looks.names = frozenset(names)
@@ -58,3 +75,17 @@ def _check(segments: SegmentSet, names: tuple[str, ...], control: QueryControl) 
             looks.until_ns = end_ns + min(took_ns * _LOOK_SHARE, _PAUSE_MAX_NS)
     else:
         looks.names |= frozenset(names)
+
+
+def _look(segments: SegmentSet, now_ns: int) -> None:
+    """At the segments that no query has looked at for long enough, whatever set it asked."""
+    whole, rows = segments.whole, segments.rows_of_whole
+    until_ns = whole.attached(_LooksOfWhole).of(len(whole))
+    due = np.flatnonzero((until_ns if rows is None else until_ns[rows]) <= now_ns)
+    for place in due.tolist():
+        segments.segments[place].look()
+    if not len(due):
+        return
+    took_ns = min((time.monotonic_ns() - now_ns) // len(due), _LOOK_MAX_NS)
+    pause_ns = min(took_ns * len(whole) * _LOOK_SHARE, _PAUSE_MAX_NS)
+    until_ns[due if rows is None else rows[due]] = now_ns + pause_ns
