@@ -141,6 +141,7 @@ def live(brokers: str, rate: int, seconds: int) -> dict[str, float]:
     topic = f"pinotpy-bench-{uuid.uuid4().hex[:12]}"
     preload(brokers, topic, 1, "lz4")
     worker = ProcessWorker(SystemClock(), num_processes=1)
+    worker.prepare()  # as a server does
     folder = Path(tempfile.mkdtemp())
     try:
         partition = worker.open(spec(brokers, topic), lambda: None)

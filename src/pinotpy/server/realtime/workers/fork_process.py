@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from pinotpy.kernels.cache_loading import load_without_compiler
 from pinotpy.kernels.packed_bitcode import keep_bitcode_packed
+from pinotpy.memory.c_library import MALLOC_TRIM
 from pinotpy.server.realtime.workers import build_process, reader_process
 from pinotpy.server.realtime.workers.channel import Channel, ChannelLog, send_json
 from pinotpy.service.lean_imports import keep_imports_lean
@@ -89,6 +90,8 @@ def _warm_up() -> None:
     if threads := _other_threads():
         log.error("the process that ingest workers are forked from has other threads: %s", ", ".join(threads))
     gc.collect()
+    if MALLOC_TRIM is not None:
+        MALLOC_TRIM(0)  # what loading left free would be in every process that is forked
     gc.freeze()
 
 
