@@ -26,7 +26,7 @@ from pinotpy.rpc.wire import (
     template_of,
 )
 
-TEMPLATES_MAX = 1024
+TEMPLATES_MAX = 16 << 10
 TEMPLATES_MAX_BYTES = 32 << 20
 # (server, digest) pairs that are remembered.
 KNOWN_MAX = 64 << 10

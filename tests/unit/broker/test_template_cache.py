@@ -322,8 +322,8 @@ def let_any_time_be_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_service, "LONG_CPU_NS", 60 * 10**9)
 
 
-def bound_of(context: bytes, digest: bytes | None = None) -> Any:
-    request = ServerRequest(RequestKind.QUERY, 1, 1000, "b", "", "t_OFFLINE", ("s",), context, literals=b"[]")
+def bound_of(context: bytes, digest: bytes | None = None, segments: tuple[str, ...] = ("s",)) -> Any:
+    request = ServerRequest(RequestKind.QUERY, 1, 1000, "b", "", "t_OFFLINE", segments, context, literals=b"[]")
     template = template_of(request)
     return decode_bound(encode_bound(request, digest or template_digest(template), template))
 
@@ -342,6 +342,31 @@ def test_nobody_can_bring_another_template_under_a_name(monkeypatch: pytest.Monk
     for number in range(30):
         templates.find(bound_of(b"%d" % number + bytes(4_000)))
     assert len(templates) <= 3
+
+
+def test_templates_of_other_segments_share_what_was_decoded_and_what_is_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded: list[bytes] = []
+    templates = QueryTemplates(decoded.append)  # type: ignore[arg-type]
+    monkeypatch.setattr(query_templates, "is_plain", lambda context: False)
+    first = templates.find(bound_of(b"context"))
+    assert first is not None and not first.expectation.last_was_quick
+    first.expectation.took(query_templates.QUICK_CPU_NS - 1)
+    second = templates.find(bound_of(b"context", segments=("t",)))
+    assert second is not None and second.shape is first.shape and second.expectation.is_quick()
+    second.expectation.took(query_templates.QUICK_CPU_NS)
+    assert first.expectation.last_was_quick and not second.expectation.last_was_quick
+    many = templates.find(bound_of(b"context", segments=tuple(map(str, range(query_templates.FEW_SEGMENTS_MAX + 1)))))
+    assert many is not None and not many.expectation.last_was_quick, "of many segments nothing is known yet"
+    assert decoded == [b"context"]
+    # What is shared goes with the last template that has it.
+    monkeypatch.setattr(query_templates, "TEMPLATES_MAX", 1)
+    templates.find(bound_of(b"another"))
+    assert len(templates) == 1 and templates._shapes.keys() == {b"another"}
+    assert templates._num_bytes == len(bound_of(b"another").template) + query_templates.CONTEXT_FACTOR * len(b"another")
+    templates.find(bound_of(b"context"))
+    assert decoded == [b"context", b"another", b"context"]
 
 
 def test_templates_are_bounded_and_texts_that_never_come_again_make_none(cluster: InProcessCluster) -> None:
