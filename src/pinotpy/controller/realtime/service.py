@@ -217,9 +217,13 @@ class _Turn:
         while event is not None:
             decision = decide(state, event, self._now_ms(), self._facts(message))
             state, reply, event = decision.state, decision.reply, None
-            entry.state = state
+            if decision.effects:
+                # Until they are done. Where one fails, such as by a reply of ZooKeeper that is lost, the next message
+                # begins with what the record says, as after a change of leaders.
+                entry.state = None
             for effect in decision.effects:
                 event = self._perform(effect) or event
+            entry.state = state
         if state.phase is Phase.COMMITTED and message.kind is not MessageKind.CONSUMED:
             LOG.info("segment is done table=%s segment=%s", self._table, message.name)
         return reply or FAILED

@@ -5,6 +5,7 @@ once and committed with its file, whatever else replicas say, and what is no mes
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from controller_harness import Harness, start_harness
 from events_table import SCHEMA, table_config
 
 from pinotpy.cluster.realtime_records import SegmentStatus
+from pinotpy.cluster.realtime_segments import RealtimeSegments
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.periodic.realtime_validation import RealtimeValidation
+from pinotpy.errors import ConnectionLostError
 from pinotpy.segment.archive.archive import pack_metadata, pack_segment
 from pinotpy.segment.build.builder import build_segment
 from pinotpy.stream.file import create_topic
@@ -236,6 +239,41 @@ def test_no_time_of_a_record_keeps_a_segment_from_being_stored(scene: Scene, tim
         reply = scene.says("segmentConsumed", name, replica, 50, rowCount=49)
     committer = replicas[1] if reply["status"] == "COMMIT" else replicas[0]
     archive, _ = scene.archive(name, 49, time_ms)
+    files = {"file": (archive.name, archive.read_bytes())}
+    assert scene.says("segmentCommit", name, committer, 50, files=files)["status"] == "COMMIT_SUCCESS"
+    assert scene.status(name) is SegmentStatus.DONE
+
+
+@pytest.mark.parametrize(("method", "call"), [("instances", 1), ("read", 2), ("seal", 1)])
+def test_a_reply_of_zookeeper_that_is_lost_while_a_segment_is_sealed_stops_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, method: str, call: int
+) -> None:
+    name = scene.begin()
+    replicas = sorted((scene.harness.controller.catalog.ideal_state(TABLE) or {})[name])
+    assert scene.says("segmentConsumed", name, replicas[0], 50, rowCount=49)["status"] == "HOLD"
+    real, calls = getattr(RealtimeSegments, method), [0]
+
+    def lost(*arguments: Any) -> Any:
+        result = real(*arguments)
+        calls[0] += threading.current_thread().name.startswith("completion")
+        if calls[0] == call:
+            raise ConnectionLostError(f"the reply to {method} is lost", path="/")
+        return result
+
+    monkeypatch.setattr(RealtimeSegments, method, lost)
+    url = f"{scene.harness.server.url}/segmentConsumed"
+    params = {"name": name, "instance": replicas[1], "offset": "50", "streamPartitionMsgOffset": "50", "rowCount": "49"}
+    refused = httpx.post(url, params=params, timeout=60)
+    assert "is lost" in refused.text
+    monkeypatch.undo()
+    said = {
+        replica: scene.says("segmentConsumed", name, replica, 50, rowCount=49)["status"]
+        for _ in range(2)
+        for replica in replicas
+    }
+    assert "COMMIT" in said.values() and scene.status(name) is SegmentStatus.COMMITTING
+    committer = next(replica for replica, status in said.items() if status == "COMMIT")
+    archive, _ = scene.archive(name, 49)
     files = {"file": (archive.name, archive.read_bytes())}
     assert scene.says("segmentCommit", name, committer, 50, files=files)["status"] == "COMMIT_SUCCESS"
     assert scene.status(name) is SegmentStatus.DONE
