@@ -173,7 +173,12 @@ class _FileMetadata:
     def num_partitions(self, *, timeout_s: float) -> int:
         count = _count_partitions(self._directory)
         if not count:
-            raise NotFoundError(f"no topic in the stream directory '{self._directory.name}': expected partition-0.idx")
+            parent, topic = self._directory.parent, self._directory.name
+            if not parent.is_dir():
+                raise NotFoundError(f"there is no stream directory '{parent}', where topic '{topic}' should be")
+            raise NotFoundError(
+                f"no topic '{topic}' in the stream directory '{parent}': expected {topic}/partition-0.idx"
+            )
         return count
 
     def earliest_offset(self, partition: int, *, timeout_s: float) -> Offset:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pinotpy.clock import SystemClock
-from pinotpy.errors import InvalidConfigError, UserError
+from pinotpy.errors import InvalidConfigError, NotFoundError, UserError
 from pinotpy.stream.file import FileStreamConsumerFactory
 from pinotpy.stream.settings import StreamSettings
 
@@ -35,3 +35,14 @@ def test_keys_that_a_file_stream_does_not_have_and_relative_folders_are_refused(
             made(**folder, **{key: "red"})
     with pytest.raises(UserError, match="expected an absolute path"):
         made(**{"stream.file.directory": "streams"})
+
+
+def test_a_topic_or_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    def count(folder: Path) -> int:
+        settings = StreamSettings("file", "events", {"stream.file.directory": str(folder)})
+        return FileStreamConsumerFactory(settings, SystemClock()).metadata_provider().num_partitions(timeout_s=1)
+
+    with pytest.raises(NotFoundError, match=f"no topic 'events' in the stream directory '{tmp_path}'"):
+        count(tmp_path)
+    with pytest.raises(NotFoundError, match=f"no stream directory '{tmp_path}/none', where topic 'events'"):
+        count(tmp_path / "none")

@@ -15,9 +15,11 @@ from pinotpy.cli.supervision.state_file import ClusterState
 
 
 def print_banner(
-    console: Console, folder: DataFolder, state: ClusterState, tables: list[str], *, is_detached: bool
+    console: Console, folder: DataFolder, state: ClusterState, tables: list[str] | None, *, is_detached: bool
 ) -> None:
-    """`tables`: names of those that are there. Commands stand outside the frame and unwrapped, to be copied."""
+    """`tables`: names of those that are there; None: nobody knows. Commands stand outside the frame and unwrapped, to
+    be copied.
+    """
     controller, broker = state.daemons["controller"].url, state.daemons["broker"].url
     places = (
         f"query page   {controller}/query\nREST, docs   {controller}/docs\nbroker       {broker}/query/sql\n"
@@ -40,7 +42,11 @@ def print_banner(
     _print_commands(console, following)
     console.print("To remove all of it for ever, once it has stopped:")
     _print_commands(console, [f"rm -r {shlex.quote(str(folder.path))}"])
-    if tables:
+    if tables is None:
+        console.print("Which tables it has could not be asked: the controller did not answer. To see them:")
+        option = "" if controller == DEFAULT_CONTROLLER else f" --controller-url {controller}"
+        _print_commands(console, [f"{command} list-tables{option}"])
+    elif tables:
         console.print(f"Its tables: {', '.join(tables)}. A first query:")
         option = "" if broker == DEFAULT_BROKER else f" --broker-url {broker}"
         _print_commands(console, [f'{command} post-query{option} --query "SELECT COUNT(*) FROM {tables[0]}"'])

@@ -156,13 +156,13 @@ def _show(console: Console, supervisor: Supervisor) -> None:
         )
 
 
-def table_names(controller_url: str) -> list[str]:
-    """Of all tables; none where the controller does not answer, which is told elsewhere."""
+def table_names(controller_url: str) -> list[str] | None:
+    """Of all tables; None: the controller does not say them."""
     try:
         with ControllerClient(controller_url, timeout_s=5.0) as client:
             return sorted(client.tables())
     except PinotError:
-        return []
+        return None
 
 
 def given_folder(data_dir: Path | None) -> DataFolder:
