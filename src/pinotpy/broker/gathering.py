@@ -19,6 +19,8 @@ from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import FLAG_COMPACT_ROWS, FLAG_FINAL, FLAG_TRACE, LAST_WORD_S, RequestKind, ServerRequest
 
 QUARANTINE_NS = 2_000_000_000
+# So many servers are tried that any could take the place of.
+ANYBODY_MAX = 3
 
 
 # Above this an answer is read and checked on another thread.
@@ -50,6 +52,24 @@ async def gather(
     """Scatter to the servers of every half of the table and collect. `bound`: what servers get of the context where
     they know the rest.
     """
+    for _ in range(ANYBODY_MAX):
+        whole, is_for_types = await _gathered(broker, context, bound, target, number, deadline_ns, memory)
+        if not (is_for_types and whole.missing and whole.unreachable):
+            break
+        number = next(broker.numbers)  # whom nobody reaches had no rows of the query: another one will do
+    return whole
+
+
+async def _gathered(
+    broker: Broker,
+    context: QueryContext,
+    bound: BoundQuery | None,
+    target: Target,
+    number: int,
+    deadline_ns: int,
+    memory: QueryMemory,
+) -> tuple[Gathered, bool]:
+    """As `gather`, and whether any other server could have been asked as well."""
     excluded = _quarantined(broker)
     lagging = broker.lagging.of(target.raw_table_name, broker.clock.monotonic_ns())
     query = CompiledQuery(context, bound, broker.clock.now_ms())
@@ -79,7 +99,7 @@ async def gather(
     if whole.unreachable:
         for server in whole.unreachable - whole.responded:
             broker.quarantine[server] = broker.clock.monotonic_ns() + QUARANTINE_NS
-    return whole
+    return whole, chosen.is_for_types
 
 
 class _Asking:

@@ -74,12 +74,15 @@ class HalfAsked:
 
 @dataclass(slots=True)
 class SegmentChoice:
-    """The halves that are asked; of how many segments nobody is, and their docs. explained: of EXPLAIN, by halves."""
+    """The halves that are asked; of how many segments nobody is, and their docs. explained: of EXPLAIN, by halves.
+    is_for_types: no segment may have rows; whoever is asked, it is for all that an answer has besides.
+    """
 
     halves: list[HalfAsked]
     num_pruned: int = 0
     num_docs_pruned: int = 0
     explained: list[ExplainedPruning] = field(default_factory=list)
+    is_for_types: bool = False
 
 
 async def choose_segments(
@@ -123,7 +126,7 @@ async def choose_segments(
         return SegmentChoice(asked, num_pruned, num_docs, explained)
     for one in chosen:
         half, routing = one.half, one.half.routing
-        living = _living(routing)
+        living = _living(routing, excluded) or _living(routing, _NOBODY)
         if living and half.pruner is not None and one.kept is not None:
             members = living if routing.is_in_chain(living[0]) else ()
             if routing.chains:
@@ -131,7 +134,7 @@ async def choose_segments(
             selection = routing.select_some(() if members else living, {}, number, excluded, lagging)
             docs = sum([half.pruner.docs_of(name) for name in living])
             alone = HalfAsked(half, one.encoded, one.literals, routing, selection, one.kept)
-            return SegmentChoice([alone], num_pruned - len(living), num_docs - docs, explained)
+            return SegmentChoice([alone], num_pruned - len(living), num_docs - docs, explained, is_for_types=True)
     # Nobody lives: that is told as it is without pruning.
     whole = [
         replace(one, routing=routing, selection=routing.select(number, excluded, lagging), kept=None)
@@ -141,12 +144,13 @@ async def choose_segments(
     return SegmentChoice(whole, explained=explained)
 
 
-def _living(routing: TableRouting) -> tuple[str, ...]:
-    """One segment that somebody serves, or the members of one chain; empty: nobody serves any."""
+def _living(routing: TableRouting, excluded: frozenset[str]) -> tuple[str, ...]:
+    """One segment that another server serves than those excluded, or the members of one chain; empty: none does."""
     for name, servers in routing.replicas.items():
-        if servers and not routing.is_in_chain(name):
+        if not excluded.issuperset(servers) and not routing.is_in_chain(name):
             return (name,)
-    return next((chain for chain in routing.chains if any(routing.replicas[name] for name in chain)), ())
+    chains = (chain for chain in routing.chains if any(not excluded.issuperset(routing.replicas[n]) for n in chain))
+    return next(chains, ())
 
 
 async def _kept(broker: Broker, query: CompiledQuery, half: Half, key: tuple[bytes, bytes | None]) -> Kept | None:

@@ -35,7 +35,7 @@ from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, Live
 from pinotpy.config.adaptive_selection import AdaptiveType
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
-from pinotpy.errors import AccessDeniedError, InvalidQueryError
+from pinotpy.errors import AccessDeniedError, InvalidQueryError, ServerUnreachableError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.pruning.kept import WALKED_MAX
 from pinotpy.query.result.explained_answer import Explanation
@@ -412,6 +412,37 @@ def test_where_nothing_is_left_the_answer_has_its_types(cluster: InProcessCluste
         assert whole["totalDocs"] == 24
     refused = cluster.sql("SELECT SUM(city) FROM t WHERE day = 50")
     assert refused["exceptions"] == cluster.sql("SELECT SUM(city) FROM t WHERE day = 3")["exceptions"]
+
+
+def test_where_nothing_is_left_any_server_that_lives_will_do(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = cluster.broker.send
+    asked: list[str] = []
+    dead: set[str] = set()
+
+    async def reach(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
+        asked.append(server)
+        if server in dead:
+            raise ServerUnreachableError(f"server '{server}' cannot be reached", server=server)
+        return await send(server, request, timeout_s)
+
+    monkeypatch.setattr(cluster.broker, "send", reach)
+    text = "SELECT COUNT(*) FROM t WHERE day > 50"
+    assert cluster.sql(text)["resultTable"]["rows"] == [[0]]
+    [usual] = asked
+    dead.add(usual)
+    try:
+        for _ in range(2):  # found dead, and known as dead
+            answer = cluster.sql(text)
+            assert not answer["exceptions"] and answer["resultTable"]["rows"] == [[0]], answer
+            assert (answer["numSegmentsQueried"], answer["totalDocs"]) == (1, 24)
+        assert asked.count(usual) == 2 and len(asked) == 4
+        # Where nobody is left, that is told.
+        dead |= set(asked)
+        assert {fault["errorCode"] for fault in cluster.sql(text)["exceptions"]} == {425, 305}
+    finally:
+        cluster.broker.quarantine.clear()
 
 
 def test_explain_says_what_was_pruned_and_what_prunes_nothing(cluster: InProcessCluster) -> None:
