@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pinotpy.broker.null_mode import OPTION
+from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.query.model.context import QueryContext, QueryKind, QueryOptions
 from pinotpy.query.model.options import OPTIONS_KNOWN
@@ -18,6 +19,7 @@ from pinotpy.query.result.reduced import ReducedResult
 
 # More names than these are counted only.
 _NAMES_MAX: Final = 10
+_REALTIME: Final = "_REALTIME"
 
 
 def null_warnings(context: QueryContext, partials: Iterable[tuple[str, PartialResult]]) -> list[str]:
@@ -50,6 +52,16 @@ def kernel_warnings(partials: Iterable[tuple[str, PartialResult]]) -> list[str]:
     shown = ", ".join(f"{name} ({took_ms / 1000:.1f} s)" for name, took_ms in list(longest.items())[:_NAMES_MAX])
     more = f" and {len(longest) - _NAMES_MAX} more" if len(longest) > _NAMES_MAX else ""
     return [f"the query waited until kernels were compiled, once for this CPU: {shown}{more}; the next one will not"]
+
+
+def stream_warnings(tables: Iterable[TableRouting]) -> list[str]:
+    """That no rows of a stream are here because nobody reads it: the table is new, or its stream cannot be read."""
+    return [
+        f"table '{routing.table}' has no segment: no partition of its stream is read yet; GET /debug/tables/"
+        f"{routing.table.removesuffix(_REALTIME)} of the controller says why"
+        for routing in tables
+        if not routing.replicas and routing.table.endswith(_REALTIME)
+    ]
 
 
 def option_warnings(options: QueryOptions) -> list[str]:

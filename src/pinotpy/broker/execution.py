@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pinotpy.broker.answer_warnings import kernel_warnings, null_warnings
+from pinotpy.broker.answer_warnings import kernel_warnings, null_warnings, stream_warnings
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.explained_pruning import finding_of
 from pinotpy.broker.gathering import gather
@@ -95,6 +95,7 @@ async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps
     envelope.num_segments_pruned_by_broker = gathered.num_pruned
     envelope.warnings += null_warnings(context, gathered.partials)
     envelope.warnings += kernel_warnings(gathered.partials)
+    envelope.warnings += stream_warnings(half.routing for half in query.target.halves)
     if context.options.trace:
         servers = len(gathered.asked | gathered.responded | gathered.unreachable)
         rows, num_bytes = (sum(getattr(p, of) for _, p in gathered.partials) for of in ("num_rows", "num_bytes"))

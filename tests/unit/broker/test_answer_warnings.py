@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 from in_process import InProcessCluster
 
+from pinotpy.broker.catalog import Half, Target
+from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.clock import SystemClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -328,3 +330,16 @@ def test_values_of_one_type_are_compared_without_a_word(cluster: InProcessCluste
         "SELECT COUNT(*) FROM t WHERE CAST(digits AS TIMESTAMP) < seen AND flag = (id > 3)",
     ):
         assert "warnings" not in cluster.sql(text)
+
+
+def test_a_table_whose_stream_nobody_reads_is_not_just_empty(cluster: InProcessCluster) -> None:
+    schema = Schema.from_json({"schemaName": "events", "dimensionFieldSpecs": [{"name": "id", "dataType": "LONG"}]})
+    try:
+        for table, is_told in (("events_REALTIME", True), ("events_OFFLINE", False)):
+            cluster.catalog.targets["events"] = Target("events", schema, (Half(TableRouting(table, {})),))
+            answer = cluster.sql("SELECT COUNT(*) FROM events")
+            assert answer["resultTable"]["rows"] == [[0]] and not answer["exceptions"]
+            told = [text for text in answer.get("warnings", []) if "/debug/tables/events" in text]
+            assert len(told) == is_told and all("'events_REALTIME' has no segment" in text for text in told)
+    finally:
+        del cluster.catalog.targets["events"]
