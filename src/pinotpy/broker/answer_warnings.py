@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pinotpy.broker.null_mode import OPTION
 from pinotpy.broker.routing.table_routing import TableRouting
+from pinotpy.names import TableType, raw_table_name, split_table_name
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.query.model.context import QueryContext, QueryKind, QueryOptions
 from pinotpy.query.model.options import OPTIONS_KNOWN
@@ -19,7 +20,6 @@ from pinotpy.query.result.reduced import ReducedResult
 
 # More names than these are counted only.
 _NAMES_MAX: Final = 10
-_REALTIME: Final = "_REALTIME"
 
 
 def null_warnings(context: QueryContext, partials: Iterable[tuple[str, PartialResult]]) -> list[str]:
@@ -58,9 +58,9 @@ def stream_warnings(tables: Iterable[TableRouting]) -> list[str]:
     """That no rows of a stream are here because nobody reads it: the table is new, or its stream cannot be read."""
     return [
         f"table '{routing.table}' has no segment: no partition of its stream is read yet; GET /debug/tables/"
-        f"{routing.table.removesuffix(_REALTIME)} of the controller says why"
+        f"{raw_table_name(routing.table)} of the controller says why"
         for routing in tables
-        if not routing.replicas and routing.table.endswith(_REALTIME)
+        if not routing.replicas and split_table_name(routing.table)[1] is TableType.REALTIME
     ]
 
 

@@ -19,7 +19,7 @@ from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import FLAG_COMPACT_ROWS, FLAG_FINAL, FLAG_TRACE, LAST_WORD_S, RequestKind, ServerRequest
 
 QUARANTINE_NS = 2_000_000_000
-# So many servers are tried that any could take the place of.
+# How many servers are tried, one after the other, where any of them would do.
 ANYBODY_MAX = 3
 
 
