@@ -20,6 +20,7 @@ from pinotpy.server.realtime.blocking_work import BlockingWork, Services
 from pinotpy.server.realtime.consumer_inputs import ConsumerPhase, ConsumerSettings, ConsumerState
 from pinotpy.server.realtime.consumer_states import start_consuming, step
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestPartition, IngestWorker, PartitionSpec
+from pinotpy.server.realtime.read_pauses import PauseLog, backlog
 from pinotpy.server.realtime.reopening import PAUSED, Reopening, close_apart, same_documents
 from pinotpy.server.realtime.segment_ranges import SegmentRanges
 
@@ -28,10 +29,6 @@ log = logging.getLogger(__name__)
 _IDLE: Final = frozenset(
     {ConsumerPhase.COMMITTED, ConsumerPhase.RETAINED, ConsumerPhase.DISCARDED, ConsumerPhase.STOPPED}
 )
-# Ended segments that a log may hold beside the one that takes rows, before it reads no further.
-ENDED_MAX: Final = 4
-# Those that are done go from memory when all before them do.
-BEHIND_MAX: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +92,7 @@ class PartitionRunner:
         self._waiters: dict[str, list[Waiter]] = {}
         self._refusals: dict[str, str] = {}  # why an ended segment could not be built or stored, the last time
         self._kept: dict[str, str] = {}  # what was told of segments (Services.keeps)
+        self._pauses = PauseLog(spec.table, spec.partition, services.clock)
         self._is_told = threading.Event()  # an advance is posted and has not run yet
 
     # --- Transitions
@@ -258,13 +256,17 @@ class PartitionRunner:
             for name in list(self._states):
                 self._feed(name, inputs.StreamFailed(status.failure))
         self._reopen()
-        num_waiting, num_ended = self._ranges.num_ended()
-        num_waiting += self._num_met(self.partition.log_view().segments[-1].name)
-        waits = ""
-        if num_waiting > ENDED_MAX or num_ended > BEHIND_MAX:
-            waits = f"{num_waiting} segments have ended and are not committed yet, {num_ended} lie in memory"
         is_read_again = self._reopening is not None and self._reopening.partition is not None
-        self.partition.pause(PAUSED if is_read_again else waits)
+        view = self.partition.log_view()
+        reason = PAUSED if is_read_again else backlog(view, self._is_committed, self._num_met(view.segments[-1].name))
+        self.partition.pause(reason)
+        self._pauses.tell(reason)
+
+    def _is_committed(self, name: str) -> bool:
+        state = self._states.get(name)
+        return self._ranges.is_given_up(name) or (
+            state is not None and (state.is_online or state.phase is ConsumerPhase.COMMITTED)
+        )
 
     def _tell_kept(self, kept: str) -> None:
         for name in self._states:

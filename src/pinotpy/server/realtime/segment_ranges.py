@@ -101,11 +101,6 @@ class SegmentRanges:
                 return f"segment '{name}' begins at offset {text(start_offset)}, and here at {text(each.start_offset)}"
         return None
 
-    def num_ended(self) -> tuple[int, int]:
-        """Of the ended segments in the log: those that are not served from a file, and all."""
-        ended = self.partition.log_view().segments[:-1]
-        return sum(each.name not in self._given_up for each in ended), len(ended)
-
     # --- What becomes known
 
     def name(self, sequence: int, name: str) -> None:
