@@ -12,11 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, NamedTuple
 
-import numpy as np
-
-from pinotpy.arrays import Int64Array
 from pinotpy.query.explain.plans import num_pruned, without_docs
 from pinotpy.query.result.explained_groups import merge_groups
 from pinotpy.query.result.partial import OffsetRange, PartialResult
@@ -26,9 +22,7 @@ from pinotpy.segment.consuming.piece import Piece
 from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.server.tables.consuming_view import ReadPartition, consuming_view
 from pinotpy.server.tables.reading_marks import ReadingMarks
-
-# Lists of segments that a snapshot remembers: brokers ask most queries of a table for the same ones.
-PARTS_KEPT_MAX: Final = 16
+from pinotpy.server.tables.snapshot import KeptLists, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,58 +58,6 @@ class Acquired:
             statistics.num_segments_pruned = self.num_segments - statistics.num_segments_processed
 
 
-class _Part(NamedTuple):
-    """Segments of a snapshot, the names that are not here, and the slots of the segments in ReadingMarks."""
-
-    segments: SegmentSet
-    missing: tuple[str, ...]
-    slots: Int64Array
-
-
-class _Snapshot:
-    """All segments of a table at one time, held. The registry's lock guards `num_holders` and `is_retired`."""
-
-    def __init__(
-        self, segments: dict[str, ImmutableSegment], previous: _Snapshot | None, slots: Mapping[int, int]
-    ) -> None:
-        held = [segment for segment in segments.values() if segment.acquire()]
-        self._slots = np.array([slots.get(id(segment), 0) for segment in held], np.int64)
-        self.segments: SegmentSet = SegmentSet(held, None if previous is None else previous.segments)
-        self.num_holders = 0
-        self.is_retired = False
-        self._held = held
-        self._rows = {segment.name: row for row, segment in enumerate(held)}
-        self._parts: dict[tuple[str, ...], _Part] = {}
-
-    def part(self, names: tuple[str, ...]) -> _Part:
-        """The named segments, in that order."""
-        part = self._parts.get(names)
-        if part is None:
-            rows = [self._rows.get(name, -1) for name in names]
-            here = [row for row in rows if row >= 0]
-            missing = tuple(name for name, row in zip(names, rows, strict=True) if row < 0)
-            segments = (
-                self.segments
-                if here == list(range(len(self.segments)))
-                else self.segments.take(np.array(here, np.int64))
-            )
-            part = _Part(segments, missing, self._slots[here])
-            parts = self._parts
-            if len(parts) >= PARTS_KEPT_MAX:
-                parts = {}
-            # A new dict, so that threads that read the old one are not disturbed.
-            self._parts = parts | {names: part}
-        return part
-
-    def let_go(self) -> None:
-        """Nobody reads it any more; what stays of it serves the next snapshot."""
-        for part in self._parts.values():
-            part.segments.let_go()
-        self.segments.let_go()
-        for segment in self._held:
-            segment.release()
-
-
 class SegmentRegistry:
     """Shared by query threads and transition threads; the lock guards the tables and is never held while loading.
 
@@ -131,9 +73,10 @@ class SegmentRegistry:
         # Of each table the pieces that do not change, as a set with all that queries prepared for it.
         self._frozen: dict[str, tuple[tuple[Piece, ...], SegmentSet]] = {}
         self._tables: dict[str, dict[str, ImmutableSegment]] = {}
-        self._snapshots: dict[str, _Snapshot] = {}
+        self._snapshots: dict[str, Snapshot] = {}
+        self._kept_lists = KeptLists()
         # What the next snapshot of a table takes its arrays over from.
-        self._retired: dict[str, _Snapshot] = {}
+        self._retired: dict[str, Snapshot] = {}
         # Segments that were found damaged, until something else is here in their place, by table and name.
         self._withdrawn: dict[tuple[str, str], ImmutableSegment] = {}
         # Where segments that were read of a stream start and end in it, as text, by table and name.
@@ -180,7 +123,7 @@ class SegmentRegistry:
         with self._lock:
             return self._withdrawn.get((table, segment.name)) is segment
 
-    def _take_out(self, table: str, segment_name: str) -> tuple[_Snapshot | None, ImmutableSegment | None]:
+    def _take_out(self, table: str, segment_name: str) -> tuple[Snapshot | None, ImmutableSegment | None]:
         segments = self._tables.get(table, {})
         old = segments.pop(segment_name, None)
         self._offsets.pop((table, segment_name), None)
@@ -209,7 +152,7 @@ class SegmentRegistry:
         """Docs of the named segments that are here as sealed ones, and all of the table's that are not sealed."""
         with self._lock:
             snapshot = self._snapshot(table)
-            num_docs = 0 if snapshot is None else snapshot.part(tuple(names)).segments.total_docs
+            num_docs = 0 if snapshot is None else self._kept_lists.part(snapshot, tuple(names)).segments.total_docs
         for partition in self.partitions(table).values():
             view = partition.log_view()
             num_docs += view.watermark.num_rows - view.segments[0].first_row
@@ -228,7 +171,7 @@ class SegmentRegistry:
             snapshot = self._snapshot(table)
             if snapshot is not None:
                 snapshot.num_holders += 1
-                part = snapshot.part(tuple(names))
+                part = self._kept_lists.part(snapshot, tuple(names))
                 if self.marks is not None:
                     self.marks.begin(part.slots)
         if snapshot is None:
@@ -286,28 +229,30 @@ class SegmentRegistry:
             self._close(snapshot, [])
         self._close(None, segments)
 
-    def _snapshot(self, table: str) -> _Snapshot | None:
+    def _snapshot(self, table: str) -> Snapshot | None:
         """The table's snapshot, created if the segments changed; None if there is no such table. The caller holds the
         lock.
         """
         snapshot = self._snapshots.get(table)
         if snapshot is None and table in self._tables:
-            snapshot = self._snapshots[table] = _Snapshot(
+            snapshot = self._snapshots[table] = Snapshot(
                 self._tables[table], self._retired.pop(table, None), self._slots
             )
+            self._kept_lists.begin(snapshot)
         return snapshot
 
-    def _retire(self, table: str) -> _Snapshot | None:
+    def _retire(self, table: str) -> Snapshot | None:
         """Retire the table's snapshot; returns it if nobody holds it: the caller then releases it outside the lock."""
         old = self._snapshots.pop(table, None)
         if old is None:
             return None
         old.is_retired = True
+        self._kept_lists.forget(old)
         self._retired[table] = old
         return old if old.num_holders == 0 else None
 
     @staticmethod
-    def _close(snapshot: _Snapshot | None, segments: Sequence[ImmutableSegment | None]) -> None:
+    def _close(snapshot: Snapshot | None, segments: Sequence[ImmutableSegment | None]) -> None:
         if snapshot is not None:
             snapshot.let_go()
         for segment in segments:
