@@ -140,7 +140,7 @@ def _as_range(
         least,
         most,
         prunes,
-        _range_tests(rows.metas),
+        _range_tests(rows),
     )
     if num_raw:
         resolved.cost = COST_RAW
@@ -152,17 +152,17 @@ def _as_range(
             on_raw_values(resolved, metas, rows.metas, raw, control)
 
 
-def _range_tests(words: Int64Array) -> Int64Array:
-    """Addresses of the tests by ids, by docs and of raw values, of those that columns with these metas need."""
+def _range_tests(rows: ColumnRows) -> Int64Array:
+    """Addresses of the tests by ids, by docs and of raw values, of those that a column needs."""
     if not _RANGE_TESTS.all():
-        is_raw, is_sorted = words[:, abi.M_CARDINALITY] < 0, words[:, abi.M_SORTED_STARTS] != 0
+        is_fixed = rows.stored is not StoredType.VAR
         needed = (
-            (predicates.ids_range, ~is_raw),
-            (predicates.docs_range, is_sorted),
-            (predicates.raw_range, is_raw & (words[:, abi.M_STORED] != abi.T_VAR)),
+            (predicates.ids_range, rows.has_dictionary),
+            (predicates.docs_range, rows.has_sorted),
+            (predicates.raw_range, is_fixed and rows.has_raw),
         )
-        for place, (test, segments) in enumerate(needed):
-            if segments.any():
+        for place, (test, is_needed) in enumerate(needed):
+            if is_needed:
                 _RANGE_TESTS[place] = test.address
     return _RANGE_TESTS
 
@@ -189,7 +189,7 @@ def _as_other(resolved: BoundPredicate, metas: ColumnMetas, rows: ColumnRows, co
     encoded = np.flatnonzero((words[:, abi.M_CARDINALITY] >= 0) & ~excluded)
     raw = np.flatnonzero((words[:, abi.M_CARDINALITY] < 0) & ~excluded)
     if len(encoded):
-        _on_dictionaries(resolved, metas, words, encoded, control)
+        _on_dictionaries(resolved, metas, rows, encoded, control)
     if len(raw):
         on_raw_values(resolved, metas, words, raw, control)
 
@@ -209,10 +209,11 @@ def _in_text_indexes(resolved: BoundPredicate, metas: ColumnMetas) -> None:
 
 
 def _on_dictionaries(
-    resolved: BoundPredicate, metas: ColumnMetas, words: Int64Array, encoded: Int64Array, control: QueryControl
+    resolved: BoundPredicate, metas: ColumnMetas, rows: ColumnRows, encoded: Int64Array, control: QueryControl
 ) -> None:
+    words = rows.metas
     enter_members(resolved, words, encoded, *member_ids(resolved.typed.test, resolved, metas, words, encoded, control))
     ranged = encoded[resolved.ranged[encoded]]
     if len(ranged):
-        num_sorted = predicate_table.id_range_predicates(words, resolved.table.reshape(-1), ranged, _range_tests(words))
+        num_sorted = predicate_table.id_range_predicates(words, resolved.table.reshape(-1), ranged, _range_tests(rows))
         resolved.cost = 0.1 if num_sorted else resolved.cost

@@ -55,8 +55,7 @@ class RangeIndex:
 
     def overlapping(self, low: float, high: float) -> Int64Array:
         """Rows of the segments whose range has a value in [low, high], in no order, without `unknown`."""
-        end = int(np.searchsorted(self._low, high, "right"))
-        first = int(np.searchsorted(self._reach, low, "left"))
+        end, first = int(self._low.searchsorted(high, "right")), int(self._reach.searchsorted(low, "left"))
         if first >= end:
             return self._rows[:0]
         rows: Int64Array = self._rows[first:end][self._high[first:end] >= low]

@@ -37,9 +37,8 @@ def kept_rows(context: QueryContext, table: FactsTable, *, walked_max: int = WAL
     found = walk.over(_IndexLeaves(table)) if table.size > walked_max else None
     if found is None or len(found) * _PART_MAX > len(table):
         return _kept(walk, table)
-    rows = np.unique(found)
-    numbers: list[int] = rows.tolist()
-    return [numbers[place] for place in _kept(walk, table.part(rows))]
+    numbers: list[int] = sorted(set(found.tolist())) if len(found) <= FEW_MAX else np.unique(found).tolist()
+    return [numbers[place] for place in _kept(walk, table.part(np.array(numbers, np.int64)))]
 
 
 def _kept(walk: Walk, table: Facts) -> list[int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Final, TypeVar, cast, overload
 
 import numpy as np
@@ -288,30 +289,49 @@ class ColumnRows:
     metas: int64[n, META_WORDS]; addresses: int64[n], of the rows of `metas`, the first at `address`.
     stored, single_value: of the column. has_raw: some segment has no dictionary.
     in_place: kernels read the column of every segment where it lies (no packed ids, no compressed chunks).
-    has_index: some segment has an inverted or a range index; has_bloom: … a Bloom filter.
+    has_dictionary: some segment has one; has_sorted: … is sorted by the column; has_index: … has an inverted or a range
+    index; has_bloom: … a Bloom filter.
     """
-
-    __slots__ = (
-        "address",
-        "addresses",
-        "has_bloom",
-        "has_index",
-        "has_raw",
-        "in_place",
-        "metas",
-        "single_value",
-        "stored",
-    )
 
     def __init__(self, metas: Int64Array, *, stored: StoredType, single_value: bool) -> None:
         self.metas = metas
         self.address: int = metas.ctypes.data
-        self.addresses: Int64Array = self.address + np.arange(len(metas), dtype=np.int64) * (abi.META_WORDS * 8)
         self.stored, self.single_value = stored, single_value
-        self.in_place = bool(((metas[:, abi.M_ENCODING] != abi.ENC_PACKED) & (metas[:, abi.M_DATA] != 0)).all())
-        self.has_raw = bool((metas[:, abi.M_CARDINALITY] < 0).any())
-        self.has_index = bool(metas[:, [abi.M_INVERTED_OFFSETS, abi.M_RANGE_BOUNDS]].any())
-        self.has_bloom = bool(metas[:, abi.M_BLOOM].any())
+        self._of: ColumnRows | None = None  # more segments: what none of them has, none of these has
+
+    @cached_property
+    def addresses(self) -> Int64Array:
+        return self.address + np.arange(len(self.metas), dtype=np.int64) * (abi.META_WORDS * 8)
+
+    @cached_property
+    def in_place(self) -> bool:
+        if self._of is not None and self._of.in_place:
+            return True
+        return bool(((self.metas[:, abi.M_ENCODING] != abi.ENC_PACKED) & (self.metas[:, abi.M_DATA] != 0)).all())
+
+    @cached_property
+    def has_raw(self) -> bool:
+        return self._has("has_raw") and bool((self.metas[:, abi.M_CARDINALITY] < 0).any())
+
+    @cached_property
+    def has_dictionary(self) -> bool:
+        return self._has("has_dictionary") and bool((self.metas[:, abi.M_CARDINALITY] >= 0).any())
+
+    @cached_property
+    def has_sorted(self) -> bool:
+        return self._has("has_sorted") and bool(self.metas[:, abi.M_SORTED_STARTS].any())
+
+    @cached_property
+    def has_index(self) -> bool:
+        return self._has("has_index") and bool(self.metas[:, [abi.M_INVERTED_OFFSETS, abi.M_RANGE_BOUNDS]].any())
+
+    @cached_property
+    def has_bloom(self) -> bool:
+        return self._has("has_bloom") and bool(self.metas[:, abi.M_BLOOM].any())
+
+    def _has(self, what: str) -> bool:
+        """Whether some of these segments may have it."""
+        return self._of is None or bool(getattr(self._of, what))
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> ColumnRows:
@@ -334,7 +354,9 @@ class ColumnRows:
 
     def take(self, rows: Int64Array) -> ColumnRows:
         """The rows of some of the segments."""
-        return self.decoded(self.metas[rows])
+        taken = self.decoded(self.metas[rows])
+        taken._of = self if self._of is None else self._of
+        return taken
 
     def decoded(self, metas: Int64Array) -> ColumnRows:
         """The same column with other metas."""

@@ -43,7 +43,7 @@ class ReadingMarks:
         self.suspects = self._left_behind(folder)
         (folder / _COUNTS).unlink(missing_ok=True)
         # Sparse: only pages of slots that are in use take room.
-        self.counts: NDArray[np.uint32] = np.memmap(folder / _COUNTS, np.uint32, "w+", shape=_SLOTS_MAX)
+        self.counts: NDArray[np.uint32] = np.asarray(np.memmap(folder / _COUNTS, np.uint32, "w+", shape=_SLOTS_MAX))
         self._names = (folder / _NAMES).open("wb", buffering=0)
         self._num_slots = 1
         self._crash: io.BufferedWriter = (folder / _CRASH).open("wb")
