@@ -68,7 +68,9 @@ def reduced_small(
 
 
 def written_too_late() -> QueryTimeoutError:
-    return QueryTimeoutError("the query's time was up while its answer was written: ask for fewer rows or columns")
+    return QueryTimeoutError(
+        "the query's time was up while its answer was written: raise timeoutMs, or ask for fewer rows or columns"
+    )
 
 
 async def reduce_answers(
@@ -165,4 +167,6 @@ async def _merged(
 
 
 def _merged_too_late() -> QueryTimeoutError:
-    return QueryTimeoutError("the query's time was up while answers were merged: ask for fewer groups or rows")
+    return QueryTimeoutError(
+        "the query's time was up while answers were merged: raise timeoutMs, or ask for fewer groups or rows"
+    )

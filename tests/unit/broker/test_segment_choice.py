@@ -404,6 +404,8 @@ def test_where_nothing_is_left_the_answer_has_its_types(cluster: InProcessCluste
         "SELECT COUNT(*), MAX(day), DISTINCTCOUNT(city) FROM t WHERE day > 50",
         "SELECT city, SUM(day) FROM t WHERE day > 50 GROUP BY city",
         "SELECT DISTINCT city FROM t WHERE day > 50 AND city LIKE 'a%'",
+        "SELECT * FROM t WHERE 1 = 0",  # as tools ask for names and types
+        "SELECT COUNT(*) FROM t WHERE false",
     ):
         answer = cluster.sql(text)
         whole = cluster.sql(text, query_options="skipBrokerPruning=true")

@@ -19,7 +19,7 @@ from pinotpy.broker.routing.table_routing import ChoiceKey, Selection, TableRout
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.schema import Schema
 from pinotpy.config.serving import RoutingConfig
-from pinotpy.query.model.context import QueryContext
+from pinotpy.query.model.context import Constant, QueryContext
 from pinotpy.query.pruning.few import FEW_MAX
 from pinotpy.query.pruning.kept import kept_rows
 from pinotpy.query.pruning.leaves import Rule
@@ -84,7 +84,8 @@ class SegmentPruner:
         """What the filter of `context`, which is as servers get it, leaves; None: all segments. On any thread."""
         known = self._of_records()
         table = known.table
-        if not table.has_empty and table.columns.isdisjoint([column.name for column in context.columns]):
+        is_constant = isinstance(context.filter, Constant)  # as tools write it that ask for names and types alone
+        if not (table.has_empty or is_constant) and table.columns.isdisjoint([each.name for each in context.columns]):
             return None  # most filters that exclude nothing
         rows = kept_rows(context, table)
         if known.chains:

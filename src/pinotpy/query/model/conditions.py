@@ -134,7 +134,8 @@ class FilterCompiler:
         if right.value is None:
             if right.data_type is not None:
                 return self._unknown()
-            raise parse_error("= NULL is never true, write IS NULL or IS NOT NULL", node.position)
+            compared = "= NULL" if name == "equals" else "a comparison with NULL"
+            raise parse_error(f"{compared} is never true, write IS NULL or IS NOT NULL", node.position)
         if (
             isinstance(right.value, bool)
             and isinstance(left, Call)
