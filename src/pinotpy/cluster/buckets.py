@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pinotpy.cluster.records import ZNRecord
@@ -33,6 +33,8 @@ _PARTITIONS_PER_NEW_BUCKET = 500
 _PARTITIONS_PER_BUCKET_MAX = 4_000  # average from which it is cut anew
 _LAYOUT_FIELDS = ("BUCKET_SIZE", "BUCKET_COUNT", "BUCKET_GENERATION")
 _READ_ATTEMPTS = 5
+# Of one multi that changes several, before they are changed; the records of the segments go into it as well.
+_BUCKETS_BYTES_MAX = RECORD_BYTES_MAX // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,16 @@ class WritePlan:
     commit: list[Op]
     prepare: list[list[Op]] = field(default_factory=list)
     cleanup: list[Op] = field(default_factory=list)
+
+    def transactions(self) -> list[list[Op]]:
+        """`prepare` and `commit` in as many multis as their size takes: for a record with one writer, whose readers
+        take each segment by itself (current states, external views). When it is cut off, what was written stands.
+        """
+        return [*self.prepare, *in_multis(self.commit)]
+
+    def with_ops(self, ops: Iterable[Op]) -> WritePlan:
+        """These operations in the same multi."""
+        return WritePlan([*self.commit, *ops], self.prepare, self.cleanup)
 
 
 def layout_of(record: ZNRecord) -> Layout:
@@ -140,10 +152,12 @@ def plan_write(path: str, stored: StoredRecord | None, new: ZNRecord, *, show_bu
     unchanged_layout = stored is not None and layout == stored.layout
     main_bytes = _main_record(new, layout, show_bucket_size).to_bytes()
     if stored is None:
-        creates: list[Op] = [Create(path, main_bytes)]
-        if layout.num_buckets:
-            creates += [Create(where, record.to_bytes()) for where, record in _bucket_records(path, new, layout)]
-        return WritePlan(creates)
+        if not layout.num_buckets:
+            return WritePlan([Create(path, main_bytes)])
+        # Empty, and in one node, until its buckets are there.
+        empty = ZNRecord(new.id, new.simple_fields, {}, {})
+        begin: Op = Create(path, _main_record(empty, Layout(), show_bucket_size).to_bytes())
+        return WritePlan([SetData(path, main_bytes, 0)], [[begin], *in_multis(_creates(path, new, layout))])
     version = stored.versions[path]
     if unchanged_layout:
         is_main_equal = main_bytes == _main_record(stored.record, layout, show_bucket_size).to_bytes()
@@ -156,10 +170,9 @@ def plan_write(path: str, stored: StoredRecord | None, new: ZNRecord, *, show_bu
             return WritePlan([Check(path, version), *bucket_writes] if bucket_writes else [])
         return WritePlan([SetData(path, main_bytes, version), *bucket_writes])
     old_buckets = stored.layout.bucket_paths(path)
-    new_buckets: list[Op] = [Create(where, record.to_bytes()) for where, record in _bucket_records(path, new, layout)]
     return WritePlan(
         commit=[SetData(path, main_bytes, version), *(Check(where, stored.versions[where]) for where in old_buckets)],
-        prepare=in_multis(new_buckets),
+        prepare=in_multis(_creates(path, new, layout)),
         cleanup=[Delete(where) for where in old_buckets],
     )
 
@@ -167,6 +180,37 @@ def plan_write(path: str, stored: StoredRecord | None, new: ZNRecord, *, show_bu
 def plan_delete(store: ClusterStore, path: str, stored: StoredRecord) -> list[Op]:
     """One multi that deletes the record with its buckets, also those that an unfinished cut left behind."""
     return [*(Delete(f"{path}/{name}") for name in store.children(path)), Delete(path, stored.versions[path])]
+
+
+def plan_without_buckets(path: str, stored: StoredRecord) -> WritePlan:
+    """An empty record in one node, of which more buckets go than `plan_delete` takes into one multi. Who writes a
+    bucket checks the version of the main node.
+    """
+    empty = ZNRecord(stored.record.id, stored.record.simple_fields, {}, {})
+    return WritePlan(
+        [SetData(path, _main_record(empty, Layout(), False).to_bytes(), stored.versions[path])],
+        cleanup=[Delete(where) for where in stored.layout.bucket_paths(path)],
+    )
+
+
+def fitting(stored: StoredRecord, names: Sequence[str], most: int) -> list[int]:
+    """The places in `names` of the segments, at most `most` of them, that one multi changes: all there is of an uncut
+    record; of a cut one those of as many buckets as a multi takes beside what else is written of so many segments.
+    """
+    num_buckets = stored.layout.num_buckets
+    if not num_buckets:
+        return list(range(min(len(names), most)))
+    by_bucket: dict[int, list[int]] = {}
+    for place, name in enumerate(names):
+        by_bucket.setdefault(bucket_of(name, num_buckets), []).append(place)
+    places: list[int] = []
+    left = _BUCKETS_BYTES_MAX
+    for bucket, members in by_bucket.items():
+        left -= len(stored.buckets[bucket].to_bytes())
+        if len(places) >= most or (places and left < 0):
+            break
+        places += members
+    return places[:most]
 
 
 def in_multis(ops: Iterable[Op]) -> list[list[Op]]:
@@ -181,6 +225,10 @@ def in_multis(ops: Iterable[Op]) -> list[list[Op]]:
         multis[-1].append(op)
         size += op_size
     return multis
+
+
+def _creates(path: str, record: ZNRecord, layout: Layout) -> list[Op]:
+    return [Create(where, bucket.to_bytes()) for where, bucket in _bucket_records(path, record, layout)]
 
 
 def _wanted_layout(stored: StoredRecord | None, num_partitions: int) -> Layout:

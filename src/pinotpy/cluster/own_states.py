@@ -162,7 +162,7 @@ class OwnStates:
             return None
         record = CurrentState(changed.name, self._session, changed.state_model, changed.partitions).to_record()
         plan = plan_write(path, stored, record, show_bucket_size=True)
-        for ops in [*plan.prepare, plan.commit]:
+        for ops in plan.transactions():
             self._store.multi(ops)
         for ops in in_multis(plan.cleanup):
             self._store.multi(ops)

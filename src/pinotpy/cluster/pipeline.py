@@ -279,16 +279,16 @@ class TransitionPipeline:
         stored = self._views.pop(resource, None) or read_record(self._store, path)
         if partitions is None:
             if stored is not None:
-                self._store.multi([*fences, *plan_delete(self._store, path, stored)])
+                for ops in in_multis(plan_delete(self._store, path, stored)):
+                    self._store.multi([*fences, *ops])
                 self.counts.views_written += 1
             return
         fields = ideal_state.simple_fields if ideal_state is not None else stored.record.simple_fields if stored else {}
         shown = {key: value for key, value in fields.items() if key != "HELIX_ENABLED"}
         record = ExternalView(resource, partitions, shown, contents).to_record()
         plan = plan_write(path, stored, record, show_bucket_size=True)
-        for ops in [*plan.prepare, plan.commit]:
-            if ops:
-                self._store.multi([*fences, *ops])
+        for ops in plan.transactions():
+            self._store.multi([*fences, *ops])
         for ops in in_multis(plan.cleanup):
             self._store.multi(ops)
         if plan.commit:
