@@ -78,7 +78,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """Of one cluster: its broker and the servers that hold the table."""
+    """Of one cluster: its broker and the servers that hold the table. warm_s: for which each side is asked before."""
 
     cluster: LocalCluster
     broker: str
@@ -86,6 +86,7 @@ class Measuring:
     clients: int
     rounds: int
     seconds: float
+    warm_s: float = 0.0
 
     def sides(self, name: str, sides: Mapping[str, Side], aims: Mapping[str, float]) -> dict[str, Any]:
         """All numbers of a case.
@@ -96,7 +97,8 @@ class Measuring:
         connection = Connection(url)
         for side in sides.values():
             side.check(connection)
-            load(url, side.requests(), self.clients, self.seconds)  # compiles, and warms up
+            # Compiles, and reads what is read for the first time.
+            load(url, side.requests(), self.clients, max(self.seconds, self.warm_s))
             side.asked = side.servers_wanted = 0
         connection.close()
         idle = self._idle()

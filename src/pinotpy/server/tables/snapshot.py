@@ -54,7 +54,7 @@ class Snapshot:
         rows = [self._rows.get(name, -1) for name in names]
         here = [row for row in rows if row >= 0]
         missing = tuple(name for name, row in zip(names, rows, strict=True) if row < 0)
-        is_all = here == list(range(len(self.segments)))
+        is_all = len(here) == len(self.segments) and here == list(range(len(here)))
         segments = self.segments if is_all else self.segments.take(np.array(here, np.int64))
         return ListedSegments(segments, missing, self._slots[here])
 
