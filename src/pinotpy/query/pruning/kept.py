@@ -1,7 +1,8 @@
 """The segments that a filter keeps, without looking at all others.
 
 Indexes give the segments that one predicate, or several under OR, may keep; the smallest such set under AND holds all
-that the filter keeps. Only these few are compared with the filter. Where no index helps, all are.
+that the filter keeps. Only these few are compared with the filter, unless one predicate's index has said all there is
+to say. Where no index helps, all are compared.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ def kept_rows(context: QueryContext, table: FactsTable, *, walked_max: int = WAL
     """Rows of the segments that may have a row that passes the filter, ascending. Raises nothing. walked_max: of more
     segments indexes are asked first.
     """
-    walk = Walk(context)
-    found = walk.over(_IndexLeaves(table)) if table.size > walked_max else None
+    walk, leaves = Walk(context), _IndexLeaves(table)
+    found = walk.over(leaves) if table.size > walked_max else None
     if found is None or len(found) * _PART_MAX > len(table):
         return _kept(walk, table)
     numbers: list[int] = sorted(set(found.tolist())) if len(found) <= FEW_MAX else np.unique(found).tolist()
+    if leaves.are_exact and not table.has_empty:
+        return numbers
     return [numbers[place] for place in _kept(walk, table.part(np.array(numbers, np.int64)))]
 
 
@@ -49,19 +52,25 @@ def _kept(walk: Walk, table: Facts) -> list[int]:
 
 
 class _IndexLeaves:
-    """Sets are the rows that are not excluded, and perhaps some that are, in no order, perhaps more than once."""
+    """Sets are the rows that are not excluded, in no order, perhaps more than once; and perhaps some that are, unless
+    they are exact: what one predicate excludes is known as a whole, what several do under AND is not.
+    """
 
     def __init__(self, table: FactsTable) -> None:
-        self.table = table
+        self.table, self.are_exact = table, True
 
     def never(self) -> Int64Array:
         return np.zeros(0, np.int64)
 
     def by_range(self, bounds: Bounds, spans: Spans, negated: bool) -> Int64Array | None:
         if negated or len(spans[0]) > _MEMBERS_MAX:
+            self.are_exact = False
             return None
         index = bounds.index
-        return np.concatenate([index.unknown, *map(index.overlapping, *spans)])
+        found = [index.overlapping(low, high) for low, high in zip(*spans, strict=True)]
+        if len(found) == 1 and len(found[0]) + len(index.unknown) == self.table.size:
+            return None
+        return np.concatenate([index.unknown, *found])
 
     def by_partition(self, partitions: PartitionedColumn, wanted: Wanted) -> Int64Array:
         index = partitions.index
@@ -71,9 +80,11 @@ class _IndexLeaves:
         return np.concatenate(found)
 
     def by_flags(self, find: Callable[[], tuple[Flags | None, str]], rule: Rule) -> tuple[Int64Array | None, str]:
+        self.are_exact = False
         return None, "there is no index"
 
     def of_and(self, sets: Sequence[Int64Array]) -> Int64Array:
+        self.are_exact &= len(sets) == 1
         return min(sets, key=len)
 
     def of_or(self, sets: Sequence[Int64Array]) -> Int64Array:
