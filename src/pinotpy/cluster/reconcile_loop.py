@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable
 
 from pinotpy.clock import Clock, SystemClock
@@ -14,6 +15,11 @@ logger = logging.getLogger(__name__)
 
 _PAUSE_S_FIRST = 0.05
 _PAUSE_S_MAX = 2.0
+# A pass over tens of thousands of segments takes long, whether one of them changed or hundreds did: it is followed by a
+# rest of twice as long, in which more changes gather.
+_REST_FROM_S = 0.02
+_REST_SHARE = 2.0
+_REST_S_MAX = 0.5
 # A fault that lasts is told so often: a line each pass would fill a disk.
 _TELL_AGAIN_S = 60.0
 
@@ -73,6 +79,7 @@ class ReconcileLoop:
         while not self._stopping.is_set():
             self._wake.clear()
             is_full = self._clock.monotonic_ns() >= next_full_ns
+            began_s = time.thread_time()  # of this thread alone: not what it waits for others
             try:
                 self._step(is_full)
             except Exception as error:
@@ -91,6 +98,9 @@ class ReconcileLoop:
             if is_full:
                 # Jitter, so that the daemons of a cluster do not re-read all at once.
                 next_full_ns = self._clock.monotonic_ns() + int(self._full_period_s * random.uniform(0.8, 1.0) * 1e9)
+            took_s = time.thread_time() - began_s
+            if took_s >= _REST_FROM_S:
+                self._clock.wait(self._stopping, min(took_s * _REST_SHARE, _REST_S_MAX))
             self._clock.wait(self._wake, self._period_s)
 
     def _tell(self, error: Exception) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
+from pinotpy.cluster import reconcile_loop
 from pinotpy.cluster.reconcile_loop import ReconcileLoop
 from pinotpy.errors import ClusterError
 
@@ -78,3 +80,31 @@ def test_what_was_not_foreseen_is_told_with_its_trace(
         and record.exc_info is not None
         and "ZeroDivisionError: oops" in record.getMessage()
     )
+
+
+def test_a_long_pass_is_followed_by_a_rest_and_misses_no_hint(
+    eventually: Callable[..., float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[float] = []
+
+    class Resting(QuickClock):
+        def wait(self, event: threading.Event, timeout_s: float) -> bool:
+            if event is loop._stopping:
+                rests.append(timeout_s)
+            return event.wait(0.001)
+
+    spent = iter([0.0, 0.25, 1.0, 1.015, 2.0, 12.0])  # of three passes, when each began and ended
+    monkeypatch.setattr(reconcile_loop, "time", SimpleNamespace(thread_time=lambda: next(spent, 12.0)))
+    passes: list[bool] = []
+
+    def step(is_full: bool) -> None:
+        passes.append(is_full)
+        loop.hint()
+
+    loop = ReconcileLoop("toy", step, period_s=1.0, full_period_s=10.0, clock=Resting())
+    loop.start()
+    try:
+        eventually(lambda: len(passes) > 4, what="passes after the rests")
+        assert rests == [0.5, 0.5], "twice 250 ms, none after 15 ms, and never more"
+    finally:
+        loop.stop()
