@@ -116,4 +116,6 @@ def test_any_order_of_asking_gives_each_list_its_own_segments(small: int, seed: 
         served = sum(len(each.held) for each in living.values())
         counted = [len(names) + A_LIST for each in living.values() for names in each.parts]
         assert kept._num_kept == sum(counted) and (sum(counted) <= max(small, 4 * served) or len(counted) == 1)
-        assert set(kept._recent) == {(each, names) for each in living.values() for names in each.parts}
+        assert {(each.snapshot, each.names) for each in kept._recent.values()} == {
+            (each, names) for each in living.values() for names in each.parts
+        }

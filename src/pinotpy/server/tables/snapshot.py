@@ -71,7 +71,8 @@ class KeptLists:
     """Which lists of which snapshots are kept: those that were asked for last. Its callers hold the registry's lock."""
 
     def __init__(self) -> None:
-        self._recent: OrderedDict[tuple[Snapshot, tuple[str, ...]], int] = OrderedDict()  # → what it counts
+        # By id of what was made of a list: to hash thousands of names once more costs more than a query of them.
+        self._recent: OrderedDict[int, _KeptList] = OrderedDict()
         self._num_kept = 0
         self._num_served = 0
 
@@ -83,20 +84,28 @@ class KeptLists:
         """The named segments of a snapshot, in that order."""
         part = snapshot.parts.get(names)
         if part is not None:
-            self._recent.move_to_end((snapshot, names))
+            self._recent.move_to_end(id(part))
             return part
         part = snapshot.parts[names] = snapshot.take(names)
-        counted = self._recent[snapshot, names] = len(names) + _SEGMENTS_OF_A_LIST
-        self._num_kept += counted
+        kept = self._recent[id(part)] = _KeptList(snapshot, names, len(names) + _SEGMENTS_OF_A_LIST)
+        self._num_kept += kept.counted
         most = max(KEPT_SEGMENTS_MIN, KEPT_SHARE * self._num_served)
         while self._num_kept > most and len(self._recent) > 1:
-            (of_snapshot, oldest), counted = self._recent.popitem(last=False)
-            self._num_kept -= counted
-            del of_snapshot.parts[oldest]
+            _, oldest = self._recent.popitem(last=False)
+            self._num_kept -= oldest.counted
+            del oldest.snapshot.parts[oldest.names]
         return part
 
     def forget(self, snapshot: Snapshot) -> None:
         """It is retired: its lists stay with it until it lets go."""
         self._num_served -= len(snapshot.held)
-        for names in snapshot.parts:
-            self._num_kept -= self._recent.pop((snapshot, names))
+        for part in snapshot.parts.values():
+            self._num_kept -= self._recent.pop(id(part)).counted
+
+
+class _KeptList(NamedTuple):
+    """counted: how many segments it counts as."""
+
+    snapshot: Snapshot
+    names: tuple[str, ...]
+    counted: int
