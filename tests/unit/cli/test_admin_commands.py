@@ -6,7 +6,6 @@ and nothing is deleted without a yes.
 from __future__ import annotations
 
 import json
-import pty
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from controller_harness import PARTS_SCHEMA, PARTS_TABLE, Harness, build_parts_segment, start_harness
+from terminals import open_terminal
 
 from pinotpy.clock import ManualClock, SystemClock
 from pinotpy.controller.periodic.retention import RetentionManager
@@ -139,7 +139,7 @@ def test_nothing_is_deleted_without_a_terminal_to_ask_on_or_yes(call: Any, harne
 @pytest.mark.parametrize(("answer", "is_deleted"), [(b"n\n", False), (b"\n", False), (b"y\n", True)])
 def test_on_a_terminal_the_answer_decides(harness: Harness, build: Build, answer: bytes, is_deleted: bool) -> None:
     with_segments(harness, build, "a")
-    ours, theirs = pty.openpty()
+    ours, theirs = open_terminal()
     import os
 
     process = subprocess.Popen(

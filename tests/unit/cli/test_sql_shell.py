@@ -10,7 +10,6 @@ import csv
 import io
 import json
 import os
-import pty
 import stat
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from terminals import open_terminal
 
 from pinotpy.broker.api import query
 from pinotpy.cli.commands import sql as sql_command
@@ -325,7 +325,7 @@ def test_an_interrupted_query_is_cancelled_at_the_broker(tmp_path: Path, eventua
         return b""
 
     broker = served(routes)
-    terminal, other_side = pty.openpty()
+    terminal, other_side = open_terminal()
     command = [sys.executable, "-c", AT_A_TERMINAL, os.ttyname(other_side), "--broker-url", broker.url]
     environment = {**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "XDG_STATE_HOME": str(tmp_path)}
     process = subprocess.Popen(
