@@ -465,6 +465,8 @@ def test_explain_says_what_was_pruned_and_what_prunes_nothing(cluster: InProcess
     unpruned = cluster.sql(f"EXPLAIN PLAN FOR {text}", query_options="skipBrokerPruning=true")
     assert "brokerPruning" not in unpruned["explain"]
     assert "brokerPruning" not in cluster.sql("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t")["explain"]
+    never = [row[0] for row in cluster.sql("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t WHERE 1=0")["resultTable"]["rows"]]
+    assert any("8 by a condition that no row meets" in row for row in never) and not any(": ]" in row for row in never)
 
 
 def test_an_option_that_is_neither_true_nor_false_is_refused(cluster: InProcessCluster) -> None:

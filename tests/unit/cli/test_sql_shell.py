@@ -145,6 +145,12 @@ def at_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
         ("\\d t\n\\timing", ["\\d t", "\\timing"], ""),
         ("SELECT 1; \\q", ["SELECT 1", "\\q"], ""),
         ("SELECT 1\n\\q", [], "SELECT 1\n\\q"),
+        # SET goes with the statement behind it.
+        ("SET a=1; SELECT 1; SELECT 2;", ["SET a=1; SELECT 1", "SELECT 2"], ""),
+        ("set a = ';';\nSET b=2; -- b\nSELECT 1;", ["set a = ';';\nSET b=2; -- b\nSELECT 1"], ""),
+        ("SELECT 1; SET a=1;", ["SELECT 1"], "SET a=1;"),
+        ("SET a=1; \\q", ["SET a=1", "\\q"], ""),
+        ("settings;", ["settings"], ""),
         (" ;; -- nothing\n /* at all */ ;", [], ""),
         ("", [], ""),
     ],
@@ -168,7 +174,11 @@ def test_pieces_of_a_script_know_their_lines_and_the_last_needs_no_semicolon() -
 
 
 def test_a_statement_is_answered_at_once(sql: Any) -> None:
-    for arguments in (("SELECT COUNT(*) AS num FROM parts",), ("-c", "SELECT COUNT(*) AS num FROM parts;")):
+    for arguments in (
+        ("SELECT COUNT(*) AS num FROM parts",),
+        ("-c", "SELECT COUNT(*) AS num FROM parts;"),
+        ("SET enableNullHandling = false; SET timeoutMs = 30000; SELECT COUNT(*) AS num FROM parts;",),
+    ):
         ended = sql(*arguments)
         assert ended.status == 0 and "num" in ended.out and "30 of 30 docs" in ended.out, ended
     assert sql("SELECT 1", "--format", "csv").out == '"1"\n1\n'

@@ -12,12 +12,13 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _NOTHING = re.compile(r"(?:\s|;|--[^\n]*+(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
+_SET = re.compile(r"set\b", re.IGNORECASE)
 _OPENING = ("'", '"', "`")
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A statement without its `;`, or a backslash command; `line`: where it begins, from 1."""
+    """A statement without its `;`, with the SETs before it, or a backslash command; `line`: where it begins, from 1."""
 
     text: str
     line: int
@@ -28,7 +29,8 @@ class Piece:
 
 
 def pieces_of(text: str) -> tuple[list[Piece], str]:
-    """What is complete in a text, and the rest, which goes on: a statement without `;`, "" if there is none.
+    """What is complete in a text, and the rest, which goes on: a statement without `;`, "" if there is none. SET is of
+    the statement behind it: brokers read both at once.
 
     A backslash command is one where a statement could begin.
     """
@@ -43,7 +45,12 @@ def pieces_of(text: str) -> tuple[list[Piece], str]:
             pieces.append(Piece(text[start:line_end].strip(), line))
             start = line_end
             continue
-        end = _end_of_statement(text, start)
+        first, end = start, _end_of_statement(text, start)
+        while end is not None and _SET.match(text, first):
+            behind = _skipped(text, end + 1)
+            if text.startswith("\\", behind):
+                break
+            first, end = behind, _end_of_statement(text, behind)
         if end is None:
             return pieces, text[start:]
         pieces.append(Piece(text[start:end].rstrip(), line))

@@ -85,9 +85,7 @@ class Explanation:
             rows += _plan_rows(group)
         if pruned:
             rows.append(_plan_start(sum(group["segments"] for group in pruned)))
-            reasons = "; ".join(
-                [f"{group['segments']} by {group['pruned']['rule']}: {group['pruned']['why']}" for group in pruned]
-            )
+            reasons = "; ".join([f"{group['segments']} by {_reason(group['pruned'])}" for group in pruned])
             name, number = ("SEGMENTS_PRUNED_ON_SERVER", 3) if planned else ("ALL_SEGMENTS_PRUNED_ON_SERVER", 2)
             rows.append([f"{name}(reason:[{reasons}])", number, number - 1])
         return [*rows, *_pruned_by_broker(self.broker_pruning)]
@@ -95,6 +93,10 @@ class Explanation:
     def num_segments(self, selects: str) -> int:
         """Segments whose filter is known to select `nothing` or `everything`."""
         return sum(group["segments"] for group in self.groups if group.get("selects") == selects)
+
+
+def _reason(pruned: Finding) -> str:
+    return f"{pruned['rule']}: {pruned['why']}" if pruned["rule"] else "a condition that no row meets"
 
 
 def _pruned_by_broker(halves: Iterable[Finding]) -> list[Row]:
