@@ -69,10 +69,12 @@ def _print_lines(console: Console, lines: list[str]) -> None:
 
 
 def summary(answer: dict[str, Any]) -> str:
-    """`1,234 of 336,776 docs in 12 of 12 segments, 2 of 2 servers, 7 ms`."""
+    """`1,234 of 336,776 docs scanned, 3 of 12 segments (9 left out by the broker), 2 of 2 servers, 7 ms`."""
+    left_out = answer.get("numSegmentsPrunedByBroker") or 0
     return (
         f"{answer.get('numDocsScanned', 0):,} of {answer.get('totalDocs', 0):,} docs scanned, "
-        f"{answer.get('numSegmentsProcessed', 0)} of {answer.get('numSegmentsQueried', 0)} segments, "
+        f"{answer.get('numSegmentsProcessed', 0)} of {answer.get('numSegmentsQueried', 0) + left_out} segments"
+        f"{f' ({left_out} left out by the broker)' if left_out else ''}, "
         f"{answer.get('numServersResponded', 0)} of {answer.get('numServersQueried', 0)} servers, "
         f"{answer.get('timeUsedMs', 0)} ms"
     )

@@ -146,6 +146,8 @@ def test_data_cannot_steer_the_terminal_nor_the_markup() -> None:
 
 def test_an_answer_without_counters_is_no_fault() -> None:
     assert summary({}) == "0 of 0 docs scanned, 0 of 0 segments, 0 of 0 servers, 0 ms"
+    pruned = {"numSegmentsProcessed": 2, "numSegmentsQueried": 14, "numSegmentsPrunedByBroker": 26}
+    assert "2 of 40 segments (26 left out by the broker)" in summary(pruned)
     assert printed({"exceptions": None, "exactness": None})[-1].startswith("1,234 of")
 
 
