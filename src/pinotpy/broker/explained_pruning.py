@@ -21,6 +21,7 @@ _WORDS: Final = {
     Rule.NEVER: "a condition that no row meets",
 }
 CONDITIONS_SHOWN_MAX: Final = 100
+_NOTHING_EXCLUDED: Final = "by what records say of it, every segment may have rows that pass"
 
 
 def finding_of(explained: ExplainedPruning, dialect: Dialect) -> Finding:
@@ -39,8 +40,8 @@ def finding_of(explained: ExplainedPruning, dialect: Dialect) -> Finding:
     conditions = []
     for found in explained.pruning.findings[:CONDITIONS_SHOWN_MAX]:
         text = condition_text(found.condition, dialect, negated=found.negated).text
-        why = {"why": found.why} if found.why else {}
-        conditions.append({"predicate": text, "segments": found.num_excluded, **why})
+        said = found.why or ("" if found.num_excluded else _NOTHING_EXCLUDED)
+        conditions.append({"predicate": text, "segments": found.num_excluded, **({"why": said} if said else {})})
     return {
         "table": explained.table,
         "segments": len(explained.names),

@@ -465,6 +465,15 @@ def test_explain_says_what_was_pruned_and_what_prunes_nothing(cluster: InProcess
     unpruned = cluster.sql(f"EXPLAIN PLAN FOR {text}", query_options="skipBrokerPruning=true")
     assert "brokerPruning" not in unpruned["explain"]
     assert "brokerPruning" not in cluster.sql("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t")["explain"]
+    for condition, why in (
+        ("city LIKE 'a%'", "records know nothing of patterns and searches"),
+        ("day >= 0", "by what records say of it, every segment may have rows that pass"),
+        ("day <> 77", "by what records say of it, every segment may have rows that pass"),
+    ):
+        answer = cluster.sql(f"EXPLAIN PLAN FOR SELECT COUNT(*) FROM t WHERE {condition}")
+        said = answer["resultTable"]["rows"][-1][0]
+        assert said.startswith("NO_SEGMENTS_PRUNED_BY_BROKER(table:t_OFFLINE,notUsed:[") and why in said, said
+        assert [each["why"] for each in answer["explain"]["brokerPruning"][0]["conditions"]] == [why]
     never = [row[0] for row in cluster.sql("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t WHERE 1=0")["resultTable"]["rows"]]
     assert any("8 by a condition that no row meets" in row for row in never) and not any(": ]" in row for row in never)
 

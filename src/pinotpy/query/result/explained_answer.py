@@ -100,16 +100,18 @@ def _reason(pruned: Finding) -> str:
 
 
 def _pruned_by_broker(halves: Iterable[Finding]) -> list[Row]:
-    """As a plan of its own, where segments are left out."""
+    """As a plan of its own: which segments are left out, and why conditions leave out no more."""
     rows: list[Row] = []
     for half in halves:
         if half.get("warnings"):
             rows.append(_plan_start(half["segments"]))
             rows.append([f"BROKER_PRUNING_WARNINGS(table:{half['table']},[{'; '.join(half['warnings'])}])", 2, 1])
+        kept = "; ".join([f"{each['predicate']}: {each['why']}" for each in half["conditions"] if "why" in each])
+        unused = f",notUsed:[{kept}]" if kept else ""
+        if kept and not half["pruned"]:
+            rows += [_plan_start(0), [f"NO_SEGMENTS_PRUNED_BY_BROKER(table:{half['table']}{unused})", 2, 1]]
         if half["pruned"]:
             reasons = "; ".join([f"{each['segments']} by {each['rule']}" for each in half["pruned"]])
-            kept = "; ".join([f"{each['predicate']}: {each['why']}" for each in half["conditions"] if "why" in each])
-            unused = f",notUsed:[{kept}]" if kept else ""
             rows.append(_plan_start(sum(each["segments"] for each in half["pruned"])))
             rows.append([f"SEGMENTS_PRUNED_BY_BROKER(table:{half['table']},reason:[{reasons}]{unused})", 2, 1])
     return rows
