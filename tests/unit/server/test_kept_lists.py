@@ -91,6 +91,7 @@ def test_what_is_kept_grows_with_what_is_served_and_goes_with_it(small: int) -> 
         kept.forget(snapshot)
         assert snapshot.parts == before, "queries may still read them"
         snapshot.let_go()
+        assert not snapshot.parts, "the next snapshot takes nothing over from them"
         assert not any(cast(Any, each).num_holders for each in snapshot.held)
     assert (kept._num_kept, kept._num_served, len(kept._recent)) == (0, 0, 0)
 

@@ -8,10 +8,11 @@ threads; the addresses in their arrays are valid while the segments are held.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, TypeVar, cast, overload
+from functools import cached_property
+from typing import Any, ClassVar, Final, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,6 @@ class Attachment:
 
 
 A = TypeVar("A", bound=Attachment)
-V = TypeVar("V")
 
 
 class SegmentSet(Sequence[Segment]):
@@ -282,22 +282,6 @@ class SegmentSet(Sequence[Segment]):
             self._columns[name] = known.decoded(metas)
 
 
-class _once(Generic[V]):
-    """A property that is computed when it is first read, as functools.cached_property, whose lock costs as much as
-    what is computed here.
-    """
-
-    def __init__(self, compute: Callable[[Any], V]) -> None:
-        self._compute = compute
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, rows: object, owner: type) -> V:
-        value = rows.__dict__[self._name] = self._compute(rows)
-        return value
-
-
 class ColumnRows:
     """One column in every segment of a set. Hold it as long as its addresses are in use; never write to its arrays
     (they are not marked read-only, for which kernels would be compiled once more).
@@ -315,33 +299,33 @@ class ColumnRows:
         self.stored, self.single_value = stored, single_value
         self._of: ColumnRows | None = None  # more segments: what none of them has, none of these has
 
-    @_once
+    @cached_property
     def addresses(self) -> Int64Array:
         return self.address + np.arange(len(self.metas), dtype=np.int64) * (abi.META_WORDS * 8)
 
-    @_once
+    @cached_property
     def in_place(self) -> bool:
         if self._of is not None and self._of.in_place:
             return True
         return bool(((self.metas[:, abi.M_ENCODING] != abi.ENC_PACKED) & (self.metas[:, abi.M_DATA] != 0)).all())
 
-    @_once
+    @cached_property
     def has_raw(self) -> bool:
         return self._has("has_raw") and bool((self.metas[:, abi.M_CARDINALITY] < 0).any())
 
-    @_once
+    @cached_property
     def has_dictionary(self) -> bool:
         return self._has("has_dictionary") and bool((self.metas[:, abi.M_CARDINALITY] >= 0).any())
 
-    @_once
+    @cached_property
     def has_sorted(self) -> bool:
         return self._has("has_sorted") and bool(self.metas[:, abi.M_SORTED_STARTS].any())
 
-    @_once
+    @cached_property
     def has_index(self) -> bool:
         return self._has("has_index") and bool(self.metas[:, [abi.M_INVERTED_OFFSETS, abi.M_RANGE_BOUNDS]].any())
 
-    @_once
+    @cached_property
     def has_bloom(self) -> bool:
         return self._has("has_bloom") and bool(self.metas[:, abi.M_BLOOM].any())
 

@@ -4,13 +4,13 @@ afterwards, and one without rows as soon as it has one; and that each is reporte
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from consuming_scene import until
 from events_table import SCHEMA, table_config
 
 from pinotpy.clock import SystemClock
@@ -26,7 +26,6 @@ from pinotpy.stream.file import FileStreamProducer, create_topic
 TABLE = "events_REALTIME"
 NAMES = [f"events__{partition}__0__20260101T0000Z" for partition in range(3)]
 GOOD = (None, b'{"kind": "a", "id": 1, "ts": 1700000000000}')
-PATIENCE_S = 60.0
 
 
 class Scene:
@@ -99,25 +98,18 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     scene.close()
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_segments_whose_records_say_so_end_where_this_server_stands(scene: Scene) -> None:
     scene.start(*NAMES[:2])
     for partition in (0, 1):
         scene.producer.append(partition, [GOOD] * 5)
-    wait_until(lambda: scene.has_read(NAMES[0], 5) and scene.has_read(NAMES[1], 5))
+    until(lambda: scene.has_read(NAMES[0], 5) and scene.has_read(NAMES[1], 5))
     scene.tables.take_force_commits("others_REALTIME")
     scene.tables.take_force_commits()
     assert scene.sent == [], "nobody wants it"
     scene.ordered = {NAMES[0]}
     scene.tables.take_force_commits("others_REALTIME")
     scene.tables.take_force_commits(TABLE)
-    wait_until(lambda: bool(scene.sent))
+    until(lambda: bool(scene.sent))
     assert scene.sent == [(NAMES[0], 5, "forceCommitMessageReceived")]
     phases = {name: phase for runner in scene.tables.runners() for name, phase in runner.phases().items()}
     assert phases == {NAMES[0]: "HOLDING", NAMES[1]: "INITIAL_CONSUMING"}
@@ -127,7 +119,7 @@ def test_a_server_that_was_away_finds_the_order_when_it_begins(scene: Scene) -> 
     scene.ordered = {NAMES[2]}
     scene.producer.append(2, [GOOD] * 3)
     scene.start(NAMES[2])
-    wait_until(lambda: scene.reported() == {NAMES[2]})
+    until(lambda: scene.reported() == {NAMES[2]})
     assert scene.sent[0][2] == "forceCommitMessageReceived"
 
 
@@ -137,8 +129,8 @@ def test_a_segment_without_rows_ends_when_it_has_one(scene: Scene) -> None:
     scene.tables.take_force_commits(TABLE)
     scene.tables.take_force_commits(TABLE)
     scene.producer.append(0, [(None, b"no json")])
-    wait_until(lambda: scene.tables.describe(TABLE)[0]["currentOffset"] == "1")
+    until(lambda: scene.tables.describe(TABLE)[0]["currentOffset"] == "1")
     assert scene.sent == []
     scene.producer.append(0, [GOOD])
-    wait_until(lambda: bool(scene.sent))
+    until(lambda: bool(scene.sent))
     assert scene.sent[0] == (NAMES[0], 2, "forceCommitMessageReceived")
