@@ -3,7 +3,7 @@
 A worker process reads `--rows` records of the 12 columns of bench.realtime_ingest from a stream of files; then the
 segment is ended and built. Bytes, not times, so it may run beside other work:
     chunks    what the anonymous files of the rows have in memory
-    frozen    what the pieces of full chunks hold besides: dictionaries, ids, texts
+    pieces    what the pieces that queries read hold besides
     build     how much the build's process has more than the one that it was forked from, at most
     peak      the sum, over the sealed segment's files
 """
@@ -15,11 +15,9 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
-
-import numpy as np
 
 from bench.machine import commit_name, machine
 from bench.realtime_ingest import SCHEMA, wait_for
@@ -28,6 +26,7 @@ from pinotpy.clock import SystemClock
 from pinotpy.config.table import TableConfig
 from pinotpy.memory.resident import children_of, memfd_bytes
 from pinotpy.segment.consuming.chunk import Chunk
+from pinotpy.segment.consuming.frozen_chunk import FrozenChunk
 from pinotpy.segment.consuming.log_pieces import PieceView
 from pinotpy.server.realtime.ingest_worker import PartitionSpec
 from pinotpy.server.realtime.workers.process_partition import ProcessPartition
@@ -59,22 +58,29 @@ def measured(folder: Path, num_rows: int) -> dict[str, Any]:
         partition = worker.open(spec(folder), lambda: None)
         wait_for([partition], num_rows)
         partition.seal(num_rows, "s1")
+        wait_until_frozen(partition)
         view = partition.piece_view()
-        chunks, frozen = memfd_bytes(), sum(piece_column_bytes(view).values())
+        chunks, pieces = memfd_bytes(), sum(piece_column_bytes(view).values())
         with _Peak(worker.fork_server_pid) as peak:
             built = partition.build("s0", folder / "built", 0)
-        parts = {"chunks": chunks, "frozen": frozen, "build": peak.most_bytes}
+        parts = {"chunks": chunks, "pieces": pieces, "build": peak.most_bytes}
         return {
             "rows": num_rows,
             "sealed_mib": _mib(built.size_bytes),
             **{f"{name}_mib": _mib(size) for name, size in parts.items()},
             **{f"{name}_ratio": round(size / built.size_bytes, 2) for name, size in parts.items()},
             "peak_ratio": round(sum(parts.values()) / built.size_bytes, 2),
-            "chunk_columns_mib": {name: _mib(size) for name, size in column_bytes(partition).items()},
-            "frozen_columns_mib": {name: _mib(size) for name, size in piece_column_bytes(view).items()},
+            "frozen_columns_mib": {name: _mib(size) for name, size in frozen_column_bytes(partition).items()},
         }
     finally:
         worker.close()
+
+
+def wait_until_frozen(partition: ProcessPartition) -> None:
+    ends_s = time.monotonic() + 60
+    while sum(isinstance(chunk, Chunk) for chunk in partition.log_view().chunks) > 1:
+        assert time.monotonic() < ends_s, "full chunks do not freeze"
+        time.sleep(LOOK_S)
 
 
 def spec(folder: Path) -> PartitionSpec:
@@ -95,55 +101,30 @@ def spec(folder: Path) -> PartitionSpec:
     return PartitionSpec("t_REALTIME", 0, SCHEMA, config, config.stream_config, "s0", "0")
 
 
-def column_bytes(partition: ProcessPartition) -> dict[str, int]:
-    """What the rows of each column fill of its areas; `""`: offsets and times."""
-    view = partition.log_view()
-    sizes = {"": view.watermark.num_rows * 16}
-    for chunk in view.chunks:
-        for name in chunk.columns:
-            sizes[name] = sizes.get(name, 0) + _column_bytes(chunk, name)
-    return sizes
-
-
-def _column_bytes(chunk: Chunk, name: str) -> int:
-    column = chunk.columns[name]
-    size = chunk.num_rows
-    if column.values is not None:
-        size += chunk.num_rows * column.values.itemsize
-    if column.layout.text_ends is not None:
-        texts = int(np.count_nonzero(column.text_ends))
-        size += texts * 8 + int(column.text_ends.max())
-    return size
-
-
 def piece_column_bytes(view: PieceView) -> dict[str, int]:
-    """Of the arrays of frozen pieces that are no views of chunks, by column."""
+    """Of the arrays of pieces that are no views of chunks, by column."""
     sizes: dict[str, int] = {}
-    for piece in view.frozen:
+    for piece in (*view.frozen, *view.tail):
+        block = piece.chunk.block
+        of_chunk = range(block.ctypes.data, block.ctypes.data + len(block))
         for name in piece.columns():
-            column = piece.column(name)
-            blocks = {array.ctypes.data: array.nbytes for array in map(_owner, _arrays(vars(column)))}
-            blocks.pop(_owner(piece._chunk.block).ctypes.data, None)
-            sizes[name] = sizes.get(name, 0) + sum(blocks.values())
+            parts = piece.column(name)._parts
+            arrays = [getattr(parts, field.name) for field in fields(parts)]
+            own = [array.nbytes for array in arrays if array is not None and array.ctypes.data not in of_chunk]
+            sizes[name] = sizes.get(name, 0) + sum(own)
     return sizes
 
 
-def _arrays(held: Any) -> Iterator[Any]:
-    for value in held.values() if isinstance(held, dict) else held:
-        if isinstance(value, np.ndarray):
-            yield value
-        elif isinstance(value, tuple):
-            yield from _arrays(value)
-        elif type(value).__module__ == "pinotpy.segment.dictionary":
-            names = getattr(type(value), "__slots__", ()) or vars(value)
-            yield from _arrays([getattr(value, name) for name in names if hasattr(value, name)])
-
-
-def _owner(array: Any) -> Any:
-    """What the array is a view of, in the end."""
-    while getattr(array, "base", None) is not None:
-        array = array.base
-    return np.frombuffer(array, np.uint8) if not isinstance(array, np.ndarray) else array
+def frozen_column_bytes(partition: ProcessPartition) -> dict[str, int]:
+    """Of the columns of frozen chunks; `""`: offsets."""
+    sizes: dict[str, int] = {}
+    for chunk in partition.log_view().chunks:
+        if isinstance(chunk, FrozenChunk):
+            sizes[""] = sizes.get("", 0) + chunk.layout.offsets.count * chunk.layout.offsets.dtype.itemsize
+            for name, areas in chunk.layout.columns.items():
+                size = sum(area.count * area.dtype.itemsize for area in areas.values())
+                sizes[name] = sizes.get(name, 0) + size
+    return sizes
 
 
 class _Peak:

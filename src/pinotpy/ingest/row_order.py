@@ -6,7 +6,7 @@ The order is total when the rows come in one: rows of equal values keep their pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,28 +34,45 @@ def sort_rows(batches: Sequence[pa.RecordBatch], schema: Schema, names: Sequence
         UserError: a name is no single-valued column.
         DataError: a text column has more bytes than Arrow can order at once (2 GiB).
     """
-    specs = [_sortable(schema, name) for name in names]
     columns = {
         spec.name: _whole_column([batch.column(spec.name) for batch in batches], spec)
         for spec in schema.field_specs.values()
     }
     if isinstance(batches, list):
         batches.clear()
-    order = _order([encoded_values(columns[spec.name], spec).ids for spec in specs])
+    order = row_order(columns.__getitem__, schema, names)
     if order is None:
         return _batches(columns)
-    indices = pa.array(order)
     for name, column in columns.items():
-        try:
-            # Slice by slice: one result of all rows could pass the 2 GiB that offsets of texts reach.
-            parts = [column.take(indices[start : start + HELD_ROWS]) for start in range(0, len(indices), HELD_ROWS)]
-        except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
-            raise DataError(
-                f"column '{name}' has too much text to be sorted in one segment: make smaller ones ({error})",
-                column=name,
-            ) from error
-        columns[name] = pa.chunked_array([chunk for part in parts for chunk in part.chunks], column.type)
+        columns[name] = in_order(column, order, schema.field_specs[name])
     return _batches(columns)
+
+
+def row_order(column: Callable[[str], pa.ChunkedArray], schema: Schema, names: Sequence[str]) -> Int64Array | None:
+    """The numbers of the rows by columns ascending, as `sort_rows`; None: the rows have this order.
+
+    Args:
+        column: gives a column in storage form.
+
+    Raises UserError: a name is no single-valued column.
+    """
+    specs = [_sortable(schema, name) for name in names]
+    return _order([encoded_values(column(spec.name), spec).ids for spec in specs])
+
+
+def in_order(column: pa.ChunkedArray, order: Int64Array, spec: FieldSpec) -> pa.ChunkedArray:
+    """A column's rows in the order of `row_order`. Raises DataError if it has more text than Arrow can order."""
+    column = _whole_column(column.chunks, spec)
+    indices = pa.array(order)
+    try:
+        # Slice by slice: one result of all rows could pass the 2 GiB that offsets of texts reach.
+        parts = [column.take(indices[start : start + HELD_ROWS]) for start in range(0, len(indices), HELD_ROWS)]
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+        raise DataError(
+            f"column '{spec.name}' has too much text to be sorted in one segment: make smaller ones ({error})",
+            column=spec.name,
+        ) from error
+    return pa.chunked_array([chunk for part in parts for chunk in part.chunks], column.type)
 
 
 def encoded_values(column: pa.Array | pa.ChunkedArray, spec: FieldSpec) -> Encoded:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,16 +30,28 @@ from pinotpy.segment.star_tree.write import add_star_trees
 from pinotpy.segment.time_range import text_extremes_in_time, time_range
 
 if TYPE_CHECKING:
+    from pinotpy.config.field_spec import FieldSpec
     from pinotpy.config.schema import Schema
     from pinotpy.config.table import TableConfig
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnSource:
+    """Rows that are given column by column, so that they need not be held as Arrow memory all at once.
+
+    take: a column of the schema in storage form, by its name; asked for once each, on any thread.
+    """
+
+    num_docs: int
+    take: Callable[[str], pa.ChunkedArray]
+
+
 def build_segment(
     schema: Schema,
     table_config: TableConfig | None,
-    batches: Iterable[pa.RecordBatch],
+    batches: Iterable[pa.RecordBatch] | ColumnSource,
     out_dir: Path,
     segment_name: str,
     *,
@@ -56,7 +68,7 @@ def build_segment(
             ms, BIG_DECIMAL binary, multi-values list<…>; dictionary<string> is taken as it is); null = no value in the
             input, the default is stored and the null bit set. A missing column is null throughout, a column that the
             schema does not know is an error. Consumed once and held as Arrow memory; a column's goes when it is
-            encoded.
+            encoded. Or a source of columns, of which one at a time is held for each thread.
         out_dir: made if missing. Nothing is visible in it before the segment is complete and durable.
         raw_table_name: recorded; default: the table config's, else the schema's name.
         creation_time_ms: recorded outside of every checksum of content; 0 = not known.
@@ -85,7 +97,7 @@ def build_segment_into(
     directory: SegmentDirectory,
     schema: Schema,
     table_config: TableConfig | None,
-    batches: Iterable[pa.RecordBatch],
+    batches: Iterable[pa.RecordBatch] | ColumnSource,
     segment_name: str,
     *,
     raw_table_name: str | None = None,
@@ -97,26 +109,26 @@ def build_segment_into(
     indexing = resolve_indexing(schema, table_config)
     trees = configured_trees(schema, table_config)
     with_default = table_config is not None and table_config.indexing.enable_default_star_tree
-    columns, num_docs = _read(schema, batches)
-    times = _text_times(schema, table_config, columns)
+    columns = batches if isinstance(batches, ColumnSource) else _read(schema, batches)
+    time_column = _time_column(schema, table_config)
     if raw_table_name is None:
         raw_table_name = table_config.raw_table_name if table_config is not None else schema.schema_name
     draft = directory.create()
     try:
         writer = BufferWriter(draft)
-        written = _write_columns(schema, indexing, columns, writer, threads or default_threads())
+        written, times = _write_columns(schema, indexing, columns, writer, threads or default_threads(), time_column)
         star_trees: tuple[StarTreeMetadata, ...] = ()
         if trees or with_default:
             metadata_of_columns = [column.metadata for column in written]
             star_trees = add_star_trees(
-                trees, metadata_of_columns, num_docs, segment_name, draft, writer, with_default=with_default
+                trees, metadata_of_columns, columns.num_docs, segment_name, draft, writer, with_default=with_default
             )
         metadata = SegmentMetadata(
             segment_name=check_segment_name(segment_name),
             table_name=raw_table_name,
-            num_docs=num_docs,
+            num_docs=columns.num_docs,
             creation_time_ms=creation_time_ms,
-            time_range=_time_range(schema, table_config, written, times),
+            time_range=_time_range(schema, time_column, written, times),
             columns=tuple(column.metadata for column in written),
             files=((writer.name, writer.size_bytes),),
             crc=0,
@@ -132,7 +144,7 @@ def build_segment_into(
         "segment built segment=%s table=%s docs=%d bytes=%d crc=%d",
         segment_name,
         raw_table_name,
-        num_docs,
+        metadata.num_docs,
         metadata.size_bytes,
         metadata.crc,
     )
@@ -149,18 +161,22 @@ def default_threads() -> int:
 def _write_columns(
     schema: Schema,
     indexing: dict[str, ColumnIndexing],
-    columns: dict[str, pa.ChunkedArray],
+    columns: ColumnSource,
     writer: BufferWriter,
     threads: int,
-) -> list[WrittenColumn]:
+    time_column: str | None,
+) -> tuple[list[WrittenColumn], tuple[str, str] | None]:
     """Encode columns on threads, write them in the schema's order. Arrow and numpy let go of the interpreter where time
-    goes.
+    goes. Returns `text_extremes_in_time` of the time column as well.
     """
+    times: tuple[str, str] | None = None
 
     def encode(name: str) -> tuple[WrittenColumn, StagedBuffers]:
-        staged = StagedBuffers()
-        # Taken out of the dict: the Arrow memory of an encoded column can go.
-        return write_column(columns.pop(name), schema.field_specs[name], indexing[name], staged), staged
+        nonlocal times
+        staged, spec, column = StagedBuffers(), schema.field_specs[name], columns.take(name)
+        if name == time_column:
+            times = text_extremes_in_time(column.chunks, spec)
+        return write_column(column, spec, indexing[name], staged), staged
 
     written: list[WrittenColumn] = []
     waiting: deque[Future[tuple[WrittenColumn, StagedBuffers]]] = deque()
@@ -179,10 +195,10 @@ def _write_columns(
         finally:
             for future in waiting:
                 future.cancel()
-    return written
+    return written, times
 
 
-def _read(schema: Schema, batches: Iterable[pa.RecordBatch]) -> tuple[dict[str, pa.ChunkedArray], int]:
+def _read(schema: Schema, batches: Iterable[pa.RecordBatch]) -> ColumnSource:
     chunks: dict[str, list[pa.Array]] = {name: [] for name in schema.field_specs}
     num_docs = 0
     for batch in batches:
@@ -198,29 +214,25 @@ def _read(schema: Schema, batches: Iterable[pa.RecordBatch]) -> tuple[dict[str, 
         for name, parts in chunks.items():
             index = batch.schema.get_field_index(name)
             parts.append(batch.column(index) if index >= 0 else pa.nulls(batch.num_rows))
-    return {name: _chunked(name, parts, schema) for name, parts in chunks.items()}, num_docs
+    columns = {name: chunked_column(parts, schema.field_specs[name]) for name, parts in chunks.items()}
+    # Taken out of the dict: the Arrow memory of an encoded column can go.
+    return ColumnSource(num_docs, columns.pop)
 
 
-def _chunked(name: str, parts: list[pa.Array], schema: Schema) -> pa.ChunkedArray:
-    spec = schema.field_specs[name]
+def chunked_column(parts: Sequence[pa.Array], spec: FieldSpec) -> pa.ChunkedArray:
+    """Parts of a column in storage form as one; raises DataError if they cannot be one."""
+    name = spec.name
     expected = spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow)
     kinds = {part.type for part in parts}
     if not kinds:
         return pa.chunked_array([], expected)
     if len(kinds) == 1:
-        return pa.chunked_array(parts)
+        return pa.chunked_array(list(parts))
     try:
         # Batches that disagree (a dictionary here, plain strings there, a missing column) meet at the schema's type.
         return pa.chunked_array([part if part.type == expected else part.cast(expected) for part in parts], expected)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"column '{name}' cannot be stored as {spec.data_type.value}: {error}", column=name) from error
-
-
-def _text_times(
-    schema: Schema, table_config: TableConfig | None, columns: dict[str, pa.ChunkedArray]
-) -> tuple[str, str] | None:
-    name = _time_column(schema, table_config)
-    return text_extremes_in_time(columns[name].chunks, schema.field_specs[name]) if name is not None else None
 
 
 def _time_column(schema: Schema, table_config: TableConfig | None) -> str | None:
@@ -229,9 +241,8 @@ def _time_column(schema: Schema, table_config: TableConfig | None) -> str | None
 
 
 def _time_range(
-    schema: Schema, table_config: TableConfig | None, written: list[WrittenColumn], times: tuple[str, str] | None
+    schema: Schema, name: str | None, written: list[WrittenColumn], times: tuple[str, str] | None
 ) -> TimeRange | None:
-    name = _time_column(schema, table_config)
     if name is None:
         return None
     if times is not None:

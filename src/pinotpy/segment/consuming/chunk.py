@@ -5,23 +5,26 @@ Rows are appended by one thread. A row that was published by the log is never wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.arrays import Int64Array
 from pinotpy.segment.consuming.chunk_column import ChunkColumn, IncomingColumn, view
 from pinotpy.segment.consuming.chunk_layout import ChunkLayout
+from pinotpy.segment.consuming.column_parts import ColumnParts
+from pinotpy.segment.consuming.encode_rows import encode_rows
+from pinotpy.segment.consuming.log_chunk import ColumnKind
 from pinotpy.segment.consuming.memory import ChunkMemory
+from pinotpy.segment.consuming.stored_rows import stored_of_rows
 
 
 class Chunk:
-    """A block and views over it.
+    """Implements LogChunk: a block and views over it.
 
-    first_row: the number of its first row in the partition's log. num_rows: rows that are written whole; readers go by
-    the log's watermark. is_closed: no row comes any more.
+    num_rows: rows that are written whole; readers go by the log's watermark.
     """
 
     def __init__(self, layout: ChunkLayout, memory: ChunkMemory, first_row: int, name: str) -> None:
@@ -31,8 +34,10 @@ class Chunk:
         self.is_closed = False
         self.block = memory.allocate(layout.size_bytes, name)
         self.offsets: NDArray[Any] = view(self.block, layout.offsets)
-        self.times_ms: Int64Array = view(self.block, layout.times_ms)
         self.columns = {column.spec.name: ChunkColumn(column, self.block) for column in layout.columns}
+        self.kinds: Mapping[str, ColumnKind] = {
+            column.spec.name: ColumnKind(column.spec, column.indexing) for column in layout.columns
+        }
 
     @property
     def end_row(self) -> int:
@@ -49,14 +54,12 @@ class Chunk:
         self,
         columns: Mapping[str, IncomingColumn],
         offsets: NDArray[Any],
-        times_ms: Int64Array,
         first: int,
         end: int,
     ) -> None:
         """Append the incoming rows [first, end), for which there is room."""
         rows = slice(self.num_rows, self.num_rows + end - first)
         self.offsets[rows] = offsets[first:end]
-        self.times_ms[rows] = times_ms[first:end]
         for name, column in self.columns.items():
             column.append(columns[name], first, end, self.num_rows)
         self.num_rows += end - first
@@ -66,24 +69,14 @@ class Chunk:
         for column in self.columns.values():
             column.close()
 
-    def used_bytes(self) -> int:
-        """Bytes of the block that hold something, about as many as its memory has."""
-        used = self.num_rows * (self.layout.offsets.dtype.itemsize + 8)
-        for column in self.columns.values():
-            used += self.num_rows * (5 if column.value_ends is not None else 1)
-            if column.values is not None:
-                used += column.num_values * column.values.itemsize
-            if column.layout.text_ends is not None:
-                used += column.num_texts * 8 + int(column.text_ends[column.num_texts])
-        return used
+    def offset_at(self, row: int) -> Any:
+        return self.offsets[row].item()
 
+    def find_offset(self, offset: Any, num_rows: int, side: Literal["left", "right"]) -> int:
+        return int(np.searchsorted(self.offsets[:num_rows], offset, side))
 
-def rows_before_offset(chunks: Sequence[Chunk], num_rows: int, offset: Any) -> int:
-    """The number of the first row, among the first `num_rows` of the log, whose stream offset is not below `offset`;
-    `num_rows` if there is none. Offsets ascend with the rows; rows of one record have the same.
-    """
-    for chunk in chunks:
-        rows = min(chunk.num_rows, num_rows - chunk.first_row)
-        if rows > 0 and not chunk.offsets[rows - 1] < offset:
-            return chunk.first_row + int(np.searchsorted(chunk.offsets[:rows], offset, "left"))
-    return num_rows
+    def parts(self, name: str, first_row: int, end_row: int, *, is_final: bool) -> ColumnParts:
+        return encode_rows(self.columns[name], first_row, end_row, is_final=is_final)
+
+    def stored(self, name: str, first_row: int, end_row: int) -> pa.Array:
+        return stored_of_rows(self.columns[name], first_row, end_row)

@@ -1,6 +1,6 @@
 """Where everything lies in the block of a chunk: docs/format/consuming-chunks.md, as code.
 
-A block holds, for CHUNK_ROWS rows, stream offsets and times, and of every column: values (fixed types) or texts with
+A block holds, for CHUNK_ROWS rows, stream offsets, and of every column: values (fixed types) or texts with
 their offsets (VAR), ids where texts are interned, value ends of multi-values, and one byte a row where nulls are kept.
 The layout follows from the schema, the indexing and the room for values and texts alone.
 """
@@ -68,7 +68,6 @@ class ChunkLayout:
 
     rows: int
     offsets: Area
-    times_ms: Area
     columns: tuple[ColumnLayout, ...]
     size_bytes: int
 
@@ -87,14 +86,13 @@ def chunk_layout(
         rows: at most CHUNK_ROWS.
         rooms: of columns for which the usual room is too small.
     """
-    placed = _Placed()
+    placed = PlacedAreas()
     offsets = placed.area(rows, offset_dtype)
-    times_ms = placed.area(rows, np.dtype(np.int64))
     columns = tuple(
         _column(placed, spec, indexing[name], rows, (rooms or {}).get(name) or usual_room(spec, rows))
         for name, spec in schema.field_specs.items()
     )
-    return ChunkLayout(rows, offsets, times_ms, columns, placed.end)
+    return ChunkLayout(rows, offsets, columns, placed.end)
 
 
 def usual_room(spec: FieldSpec, rows: int = CHUNK_ROWS) -> ColumnRoom:
@@ -102,7 +100,7 @@ def usual_room(spec: FieldSpec, rows: int = CHUNK_ROWS) -> ColumnRoom:
     return ColumnRoom(rows if spec.single_value else rows * VALUES_PER_ROW, TEXT_BYTES)
 
 
-class _Placed:
+class PlacedAreas:
     """Areas one behind the other."""
 
     def __init__(self) -> None:
@@ -114,7 +112,9 @@ class _Placed:
         return Area(start, count, dtype)
 
 
-def _column(placed: _Placed, spec: FieldSpec, indexing: ColumnIndexing, rows: int, room: ColumnRoom) -> ColumnLayout:
+def _column(
+    placed: PlacedAreas, spec: FieldSpec, indexing: ColumnIndexing, rows: int, room: ColumnRoom
+) -> ColumnLayout:
     stored = spec.data_type.stored
     is_interned = not stored.is_fixed and indexing.dictionary
     values = text_ends = text_bytes = None

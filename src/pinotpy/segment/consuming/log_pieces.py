@@ -13,7 +13,7 @@ from typing import Final
 
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.errors import PinotError
-from pinotpy.segment.consuming.chunk import Chunk
+from pinotpy.segment.consuming.log_chunk import LogChunk
 from pinotpy.segment.consuming.log_ranges import LogRanges, LogView, SegmentRange
 from pinotpy.segment.consuming.piece import Piece
 
@@ -94,11 +94,14 @@ class LogPieces:
                     continue
                 if end == segment.end_row or (chunk.is_closed and end == chunk.end_row):
                     key = (segment.name, first, end)
-                    frozen[key] = self._frozen.get(key) or self._piece(segment, chunk, first, end, is_frozen=True)
+                    piece = self._frozen.get(key)
+                    if piece is None or piece.chunk is not chunk:  # as it was before the chunk froze
+                        piece = self._piece(segment, chunk, first, end, is_frozen=True)
+                    frozen[key] = piece
                 else:
                     tail.append(self._piece(segment, chunk, first, end, is_frozen=False))
         self._frozen = frozen
         return PieceView(log_view, tuple(frozen.values()), tuple(tail))
 
-    def _piece(self, segment: SegmentRange, chunk: Chunk, first: int, end: int, *, is_frozen: bool) -> Piece:
+    def _piece(self, segment: SegmentRange, chunk: LogChunk, first: int, end: int, *, is_frozen: bool) -> Piece:
         return Piece(segment.name, self._table, chunk, first, end, first - segment.first_row, is_frozen=is_frozen)

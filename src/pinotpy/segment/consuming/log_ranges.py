@@ -5,17 +5,19 @@ another process that shares the chunks' memory.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
-from pinotpy.errors import DataError
-from pinotpy.segment.consuming.chunk import Chunk, rows_before_offset
-from pinotpy.segment.consuming.stored_rows import stored_rows
+from pinotpy.errors import DataError, PinotError
+from pinotpy.segment.consuming.chunk import Chunk
+from pinotpy.segment.consuming.log_chunk import LogChunk
+
+log = logging.getLogger(__name__)
 
 UNKNOWN_TIME_MS: Final = -1
 
@@ -53,11 +55,22 @@ class LogView:
 
     watermark: Watermark
     segments: tuple[SegmentRange, ...]
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[LogChunk, ...]
 
     def num_rows(self, segment: SegmentRange) -> int:
         """Rows of a segment that are published."""
         return (self.watermark.num_rows if segment.end_row is None else segment.end_row) - segment.first_row
+
+    def rows_before(self, offset: Any) -> int:
+        """The number of the first published row whose stream offset is not below `offset`; if there is none, how many
+        rows there are. Offsets ascend with the rows; rows of one record have the same.
+        """
+        num_rows = self.watermark.num_rows
+        for chunk in self.chunks:
+            rows = min(chunk.num_rows, num_rows - chunk.first_row)
+            if rows > 0 and not chunk.offset_at(rows - 1) < offset:
+                return chunk.first_row + chunk.find_offset(offset, rows, "left")
+        return num_rows
 
     def offset_behind(self, row: int) -> Any:
         """Where the stream goes on behind the record that gave a published row: a segment that ends there has all rows
@@ -69,10 +82,10 @@ class LogView:
             if rows <= 0 or chunk.first_row + rows <= row:
                 continue
             if offset is None:
-                offset = chunk.offsets[row - chunk.first_row]
-            behind = int(np.searchsorted(chunk.offsets[:rows], offset, "right"))
+                offset = chunk.offset_at(row - chunk.first_row)
+            behind = chunk.find_offset(offset, rows, "right")
             if behind < rows:
-                return chunk.offsets[behind].item()
+                return chunk.offset_at(behind)
         if offset is None:
             raise DataError(f"row {row} is not in the log, which has {self.watermark.num_rows} rows")
         return self.watermark.next_offset
@@ -105,21 +118,37 @@ class LogRanges:
         """What is published now. One read of one attribute: a watermark and boundaries that belong together."""
         return self._view
 
-    def resume(self, chunks: tuple[Chunk, ...], watermark: Watermark) -> None:
-        """Begin with rows that are there already, those of `chunks` before the watermark."""
-        with self._lock:
-            self._view = replace(self._view, chunks=chunks, watermark=watermark)
-
     def publish(self, watermark: Watermark) -> None:
         """Rows before the watermark can be read from now on; its rows are in the chunks."""
         with self._lock:
             self._view = replace(self._view, watermark=watermark)
 
     def add_chunk(self, chunk: Chunk) -> None:
-        """The next rows go to `chunk`. Those of chunks that begin there or behind it were never published, and go."""
+        """The next rows go to `chunk`. Those that are here from its first row on were never published, and go."""
         with self._lock:
-            chunks = tuple(each for each in self._view.chunks if each.first_row < chunk.first_row)
-            self._view = replace(self._view, chunks=(*chunks, chunk))
+            self._view = replace(self._view, chunks=(*_ended(self._view.chunks, chunk.first_row), chunk))
+
+    def end_chunks(self) -> None:
+        """What comes next goes to a new chunk. Rows behind the watermark go."""
+        with self._lock:
+            self._view = replace(self._view, chunks=_ended(self._view.chunks, self._view.watermark.num_rows))
+
+    def freeze_chunks(self, freeze: Callable[[Chunk], LogChunk]) -> None:
+        """Give chunks to which no row comes any more their places to what `freeze` makes of each; called by one thread.
+        Views that were taken keep what they have. What cannot be frozen stays as it is, and the log says why.
+        """
+        view = self._view
+        for chunk in view.chunks:
+            if not isinstance(chunk, Chunk) or not chunk.is_closed or chunk.end_row > view.watermark.num_rows:
+                continue
+            try:
+                frozen = freeze(chunk)
+            except (PinotError, pa.ArrowException, MemoryError, OSError):
+                log.exception("rows stay as they came segment=%s row=%d", view.segments[-1].name, chunk.first_row)
+                continue
+            with self._lock:
+                chunks = tuple(frozen if each is chunk else each for each in self._view.chunks)
+                self._view = replace(self._view, chunks=chunks)
 
     def give_up_before(self, row: int) -> None:
         """Forget closed chunks of which all rows lie before `row`. Views that were taken keep them."""
@@ -146,7 +175,7 @@ class LogRanges:
                     f"segment '{last.name}' cannot end at offset {end_offset}: it begins at {last.start_offset}",
                     segment=last.name,
                 )
-            row = max(rows_before_offset(view.chunks, view.watermark.num_rows, end_offset), last.first_row)
+            row = max(view.rows_before(end_offset), last.first_row)
             ended = replace(last, end_row=row, end_offset=end_offset)
             following = SegmentRange(next_name, row, end_offset)
             self._view = replace(view, segments=(*view.segments[:-1], ended, following))
@@ -178,14 +207,11 @@ class LogRanges:
                 return segment.first_row, segment.end_row
         raise DataError(f"segment '{name}' has not ended here", segment=name)
 
-    def rows(self, segment: SegmentRange) -> Iterator[pa.RecordBatch]:
-        """The rows of a segment in storage form, in the order of the stream. Raises DataError if they were released."""
-        view = self._view
-        if segment.name not in [here.name for here in view.segments]:
-            raise DataError(f"rows of segment '{segment.name}' are not here any more", segment=segment.name)
-        end_row = view.watermark.num_rows if segment.end_row is None else segment.end_row
-        return stored_rows(view.chunks, segment.first_row, end_row)
 
-    def used_bytes(self) -> int:
-        """About as much memory as the rows here take."""
-        return sum(chunk.used_bytes() for chunk in self._view.chunks)
+def _ended(chunks: tuple[LogChunk, ...], end_row: int) -> tuple[LogChunk, ...]:
+    """Chunks of the rows before `end_row`, of which the last one is closed."""
+    chunks = tuple(chunk for chunk in chunks if chunk.first_row < end_row)
+    if chunks and isinstance(chunks[-1], Chunk):
+        chunks[-1].num_rows = end_row - chunks[-1].first_row
+        chunks[-1].close()
+    return chunks

@@ -8,7 +8,6 @@ and the segments' boundaries, so its segments tile the log by construction.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,9 +79,9 @@ class PartitionLog(LogRanges):
         before = self._view.watermark
         columns = self._incoming(rows)
         try:
-            self._write(columns, offsets, times_ms, before.num_rows, rows.num_rows)
+            self._write(columns, offsets, before.num_rows, rows.num_rows)
         except BaseException:
-            self._give_up_unpublished()
+            self.end_chunks()
             raise
         last_time_ms = max(before.last_time_ms, int(times_ms.max(initial=UNKNOWN_TIME_MS)))
         self.publish(Watermark(before.num_rows + rows.num_rows, next_offset, last_time_ms))
@@ -113,7 +112,6 @@ class PartitionLog(LogRanges):
         self,
         columns: Mapping[str, IncomingColumn],
         offsets: NDArray[Any],
-        times_ms: Int64Array,
         first_row: int,
         num_rows: int,
     ) -> None:
@@ -122,30 +120,16 @@ class PartitionLog(LogRanges):
             chunk = self._open_chunk(first_row + done)
             count = chunk.rows_that_fit(columns, done, num_rows)
             if count:
-                chunk.append(columns, offsets, times_ms, done, done + count)
+                chunk.append(columns, offsets, done, done + count)
                 done += count
-            elif chunk.num_rows:
-                chunk.close()
             else:
-                # The usual room is too small for a single row.
-                self._add_chunk(first_row + done, self._rooms_for(columns, done))
-
-    def _give_up_unpublished(self) -> None:
-        """After a failure: no chunk has rows behind the watermark; the next ones go to a new chunk."""
-        with self._lock:
-            num_rows = self._view.watermark.num_rows
-            chunks = tuple(chunk for chunk in self._view.chunks if chunk.first_row < num_rows)
-            if chunks:
-                chunks[-1].close()
-                chunks[-1].num_rows = num_rows - chunks[-1].first_row
-            self._view = replace(self._view, chunks=chunks)
+                # Where not even the first row fits, the usual room is too small for it.
+                self._add_chunk(first_row + done, {} if chunk.num_rows else self._rooms_for(columns, done))
 
     def _open_chunk(self, row: int) -> Chunk:
-        chunks = self._view.chunks
-        if chunks and not chunks[-1].is_closed:
-            if chunks[-1].num_rows < chunks[-1].layout.rows:
-                return chunks[-1]
-            chunks[-1].close()
+        last = self._view.chunks[-1] if self._view.chunks else None
+        if isinstance(last, Chunk) and not last.is_closed and last.num_rows < last.layout.rows:
+            return last
         return self._add_chunk(row, {})
 
     def _add_chunk(self, row: int, rooms: Mapping[str, ColumnRoom]) -> Chunk:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import UnknownColumnError
-from pinotpy.segment.consuming.chunk import Chunk
+from pinotpy.segment.consuming.log_chunk import LogChunk
 from pinotpy.segment.consuming.piece_column import PieceColumn
 from pinotpy.segment.data_source import WithoutFiles
 
@@ -34,30 +34,30 @@ class Piece(WithoutFiles):
     crc = 0
 
     def __init__(
-        self, name: str, table: str, chunk: Chunk, first_row: int, end_row: int, first_doc: int, *, is_frozen: bool
+        self, name: str, table: str, chunk: LogChunk, first_row: int, end_row: int, first_doc: int, *, is_frozen: bool
     ) -> None:
         self.name = name
         self.table = table
         self.first_doc = first_doc
         self.num_docs = end_row - first_row
         self.is_frozen = is_frozen
-        self._chunk = chunk
+        self.chunk = chunk
         self._rows = (first_row - chunk.first_row, end_row - chunk.first_row)
         self._columns: dict[str, PieceColumn] = {}
         self._lock = threading.Lock()
 
     def columns(self) -> tuple[str, ...]:
-        return tuple(self._chunk.columns)
+        return tuple(self.chunk.kinds)
 
     def has_column(self, name: str) -> bool:
-        return name in self._chunk.columns
+        return name in self.chunk.kinds
 
     def column(self, name: str) -> PieceColumn:
         column = self._columns.get(name)
         if column is not None:
             return column
-        source = self._chunk.columns.get(name)
-        if source is None:
+        kind = self.chunk.kinds.get(name)
+        if kind is None:
             raise UnknownColumnError(
                 f"no column '{name}' in segment '{self.name}' of table '{self.table}'",
                 table=self.table,
@@ -67,11 +67,12 @@ class Piece(WithoutFiles):
         with self._lock:
             column = self._columns.get(name)
             if column is None:
-                column = PieceColumn(source, *self._rows, outlives_queries=self.is_frozen)
+                parts = self.chunk.parts(name, *self._rows, is_final=self.is_frozen)
+                column = PieceColumn(kind, parts, self.num_docs, outlives_queries=self.is_frozen)
                 self._columns[name] = column
         return column
 
     def freeze(self) -> None:
         """Make all columns now, so that no query has to."""
-        for name in self._chunk.columns:
+        for name in self.chunk.kinds:
             self.column(name)

@@ -9,8 +9,10 @@ from typing import Any
 
 from pinotpy.clock import Clock
 from pinotpy.cluster.completion_messages import Offset
+from pinotpy.segment.consuming.frozen_chunk import freeze_chunk
 from pinotpy.segment.consuming.log_pieces import LogPieces, PieceView
 from pinotpy.segment.consuming.log_ranges import LogView, SegmentRange
+from pinotpy.segment.consuming.memory import HeapMemory
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, PartitionStatus
 from pinotpy.server.realtime.partition_reader import PartitionReader
 from pinotpy.server.realtime.segment_build import BuildQueue, build_of_chunks
@@ -119,4 +121,5 @@ class LocalPartition:
         num_chunks = len(self._log.view().chunks)
         if num_chunks != self._num_chunks:
             self._num_chunks = num_chunks
+            self._log.freeze_chunks(lambda chunk: freeze_chunk(chunk, HeapMemory()))
             self._pieces.freeze()

@@ -7,16 +7,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pinotpy.ingest.row_order import sort_rows
-from pinotpy.segment.consuming.chunk import Chunk
-from pinotpy.segment.consuming.stored_rows import stored_rows
+import pyarrow as pa
+
+from pinotpy.config.schema import Schema
+from pinotpy.ingest.row_order import in_order, row_order
+from pinotpy.segment.consuming.log_chunk import LogChunk
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec
+
+if TYPE_CHECKING:
+    from pinotpy.segment.build.builder import ColumnSource
 
 
 def build_of_chunks(
     spec: PartitionSpec,
-    chunks: Sequence[Chunk],
+    chunks: Sequence[LogChunk],
     rows: tuple[int, int],
     folder: Path,
     name: str,
@@ -26,15 +32,39 @@ def build_of_chunks(
     # Where streams are read and nothing is built, the builder's kernels would take a second to load, and 20 MB.
     from pinotpy.segment.build.builder import build_segment
 
-    first_row, end_row = rows
-    batches = stored_rows(tuple(chunks), first_row, end_row)
-    if sorted_by := list(spec.config.indexing.sorted_column):
-        batches = iter(sort_rows(list(batches), spec.schema, sorted_by))
     # One column after the other: one that is encoded holds about 20 bytes a row, and the rows are in memory as well.
     metadata = build_segment(
-        spec.schema, spec.config, batches, folder, name, creation_time_ms=creation_time_ms, threads=1
+        spec.schema,
+        spec.config,
+        columns_of_chunks(spec.schema, chunks, rows, spec.config.indexing.sorted_column),
+        folder,
+        name,
+        creation_time_ms=creation_time_ms,
+        threads=1,
     )
     return BuiltSegment(folder / name, metadata.crc, metadata.num_docs, metadata.size_bytes, 0, 0)
+
+
+def columns_of_chunks(
+    schema: Schema, chunks: Sequence[LogChunk], rows: tuple[int, int], sorted_by: Sequence[str] = ()
+) -> ColumnSource:
+    """Rows [first, end) of a log, in the order of `sorted_by`, for the builder. Raises PinotError."""
+    from pinotpy.segment.build.builder import ColumnSource, chunked_column
+
+    first_row, end_row = rows
+
+    def stored(name: str) -> pa.ChunkedArray:
+        parts = [
+            chunk.stored(name, max(first_row - chunk.first_row, 0), min(end_row, chunk.end_row) - chunk.first_row)
+            for chunk in chunks
+            if chunk.first_row < end_row and chunk.end_row > first_row
+        ]
+        return chunked_column(parts, schema.field_specs[name])
+
+    order = row_order(stored, schema, sorted_by) if sorted_by else None
+    if order is None:
+        return ColumnSource(end_row - first_row, stored)
+    return ColumnSource(end_row - first_row, lambda name: in_order(stored(name), order, schema.field_specs[name]))
 
 
 class BuildQueue:

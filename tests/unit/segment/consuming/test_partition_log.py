@@ -16,17 +16,20 @@ from pinotpy.clock import ManualClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError
-from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.build.builder import ColumnSource, build_segment_into
 from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.consuming import chunk_layout
+from pinotpy.segment.consuming.chunk import Chunk
+from pinotpy.segment.consuming.frozen_chunk import freeze_chunk
 from pinotpy.segment.consuming.log_pieces import LogPieces
+from pinotpy.segment.consuming.log_ranges import SegmentRange
 from pinotpy.segment.consuming.memory import ChunkMemory, HeapMemory, SharedMemory
 from pinotpy.segment.consuming.partition_log import PartitionLog
 from pinotpy.segment.consuming.piece import Piece
-from pinotpy.segment.consuming.stored_rows import stored_rows
 from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.to_arrow import column_to_arrow
+from pinotpy.server.realtime.segment_build import columns_of_chunks
 
 SCHEMA = Schema.from_json(
     {
@@ -112,10 +115,19 @@ def filled(log: PartitionLog, rows: pa.RecordBatch, dice: random.Random) -> Part
     return log
 
 
-def built(batches: Sequence[pa.RecordBatch]) -> bytes:
+def built(rows: Sequence[pa.RecordBatch] | ColumnSource) -> bytes:
     directory = MemoryDirectory()
-    metadata = build_segment_into(directory, SCHEMA, CONFIG, batches, "t__0__0")
+    metadata = build_segment_into(directory, SCHEMA, CONFIG, rows, "t__0__0")
     return b"".join(directory.read(name, size_max=1 << 30) for name, _ in metadata.files)
+
+
+def rows_in(log: PartitionLog, segment: SegmentRange) -> ColumnSource:
+    end_row = log.watermark.num_rows if segment.end_row is None else segment.end_row
+    return columns_of_chunks(SCHEMA, log.view().chunks, (segment.first_row, end_row))
+
+
+def freeze(log: PartitionLog, memory: ChunkMemory | None = None) -> None:
+    log.freeze_chunks(lambda chunk: freeze_chunk(chunk, memory or HeapMemory()))
 
 
 def read(pieces: Sequence[Piece]) -> dict[str, list[Any]]:
@@ -135,7 +147,7 @@ def test_rows_are_those_that_were_given(seed: int, memory: ChunkMemory) -> None:
     directory = MemoryDirectory()
     build_segment_into(directory, SCHEMA, CONFIG, [rows], "t__0__0")
     (segment,) = log.segments
-    assert built(list(log.rows(segment))) == built([rows]), "a sealed segment has the same bytes, whatever the chunks"
+    assert built(rows_in(log, segment)) == built([rows]), "a sealed segment has the same bytes, whatever the chunks"
     pieces = [*view.frozen, *view.tail]
     assert [piece.first_doc for piece in pieces] == np.cumsum([0, *(p.num_docs for p in pieces[:-1])]).tolist()
     # What the builder makes of the same rows, as one segment, is what pieces show.
@@ -172,7 +184,7 @@ def test_segments_tile_the_log_wherever_they_are_sealed(seed: int) -> None:
             of_segment = [piece for piece in (*view.frozen, *view.tail) if piece.name == segment.name]
             end_row = segment.end_row if segment.end_row is not None else view.log_view.watermark.num_rows
             assert read(of_segment)["id"] == list(range(segment.first_row, end_row))
-    ids = [value for segment in log.segments for batch in log.rows(segment) for value in batch["id"].to_pylist()]
+    ids = [value for segment in log.segments for value in rows_in(log, segment).take("id").to_pylist()]
     assert ids == list(range(200))
 
 
@@ -204,13 +216,12 @@ def test_released_rows_go_and_views_keep_what_they_have() -> None:
     append(log, rows, 0, 100)
     log.seal(100 + 2 * 55, "t__0__1")
     pieces = LogPieces(log, "t_REALTIME", clock=ManualClock())
-    before, used, (released, _) = pieces.view(), log.used_bytes(), log.segments
+    before = pieces.view()
     with pytest.raises(DataError, match="not the first one of the log, or has not ended"):
         log.release("t__0__1")
     log.release("t__0__0")
-    with pytest.raises(DataError, match="rows of segment 't__0__0' are not here any more"):
-        log.rows(released)
-    assert 0 < log.used_bytes() < used
+    with pytest.raises(DataError, match="segment 't__0__0' has not ended here"):
+        log.ended_range("t__0__0")
     assert len(log.view().chunks) == 5, "the chunk with the boundary stays"
     assert read([*before.frozen, *before.tail])["id"] == list(range(100))
     after = pieces.view()
@@ -246,7 +257,7 @@ def test_a_value_larger_than_the_room_gets_a_chunk_of_its_own(monkeypatch: pytes
     log = new_log(100)
     append(log, batch, 0, 30)
     (segment,) = log.segments
-    assert built(list(log.rows(segment))) == built([batch])
+    assert built(rows_in(log, segment)) == built([batch])
     view = LogPieces(log, "t_REALTIME").view()
     assert read([*view.frozen, *view.tail])["id"] == list(range(30))
 
@@ -275,7 +286,7 @@ def test_a_batch_that_fails_leaves_no_row_and_can_be_given_again() -> None:
     memory.blocks = 100
     append(log, rows, 15, 35)
     (segment,) = log.segments
-    assert built(list(log.rows(segment))) == built([rows])
+    assert built(rows_in(log, segment)) == built([rows])
     wrong = rows.set_column(0, "id", pa.array(["x"] * 50))
     with pytest.raises(DataError, match="column 'id' cannot be stored as LONG"):
         log.append(wrong, np.arange(50), np.arange(50), 500)
@@ -290,8 +301,8 @@ def test_rows_are_given_to_a_build_without_a_copy() -> None:
     rows = rows_of(random.Random(8), 64).set_column(1, "word", pa.array([f"word {row % 7}" for row in range(64)]))
     append(log, rows, 0, 64)
     (chunk,) = log.view().chunks
-    (batch,) = stored_rows([chunk], 0, 64)
-    start = chunk.block.ctypes.data
-    for given in (batch.column("id").buffers()[1], batch.column("word").indices.buffers()[1]):
+    assert isinstance(chunk, Chunk)
+    start, words = chunk.block.ctypes.data, chunk.stored("word", 0, 64)
+    for given in (chunk.stored("id", 0, 64).buffers()[1], words.indices.buffers()[1]):
         assert start <= given.address < start + len(chunk.block)
-    assert batch.column("word").dictionary_decode().to_pylist() == [f"word {row % 7}".encode() for row in range(64)]
+    assert words.dictionary_decode().to_pylist() == [f"word {row % 7}".encode() for row in range(64)]

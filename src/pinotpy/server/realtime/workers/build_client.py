@@ -15,14 +15,12 @@ from pinotpy.errors import DataError, RemoteError
 from pinotpy.failpoints import FailPoint, reach
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec
 from pinotpy.server.realtime.workers.fork_server import ForkedProcess, ForkServer
-from pinotpy.server.realtime.workers.shared_chunks import ChunkPlace
+from pinotpy.server.realtime.workers.shared_chunks import SharedChunk
 
 log = logging.getLogger(__name__)
 
 BUILD_TIMEOUT_S: Final = 1_800.0
 _TRIES: Final = 3
-
-SharedChunk = tuple[ChunkPlace, int]  # with the descriptor of its memory
 
 
 def build_in_process(

@@ -19,7 +19,7 @@ from pinotpy.memory.c_library import give_large_blocks_back
 from pinotpy.server.realtime.ingest_worker import PartitionSpec
 from pinotpy.server.realtime.segment_build import build_of_chunks
 from pinotpy.server.realtime.workers.channel import Channel, send_json
-from pinotpy.server.realtime.workers.shared_chunks import ChunkPlace, mapped_chunk
+from pinotpy.server.realtime.workers.shared_chunks import SharedChunk, mapped_chunks
 
 # Rows and queries are waited for, a segment that ended is not.
 _NICENESS: Final = 5
@@ -29,7 +29,7 @@ def run(channel: Channel) -> None:
     """Take `("chunk", place)` with its descriptor for each chunk, then `("build", arguments of _build)`."""
     os.nice(_NICENESS)
     give_large_blocks_back()
-    chunks: list[tuple[ChunkPlace, int]] = []
+    chunks: list[SharedChunk] = []
     while (received := channel.receive()) is not None:
         content, descriptor = received
         name, *arguments = pickle.loads(content)  # noqa: S301 (of the process that started this one)
@@ -51,7 +51,7 @@ def _leave_with(channel: Channel) -> None:
 
 def _build(
     channel: Channel,
-    places: list[tuple[ChunkPlace, int]],
+    shared: list[SharedChunk],
     spec: PartitionSpec,
     offset_dtype: np.dtype[Any],
     rows: tuple[int, int],
@@ -60,7 +60,7 @@ def _build(
     creation_time_ms: int,
 ) -> None:
     try:
-        chunks = [mapped_chunk(spec, offset_dtype, place, descriptor) for place, descriptor in places]
+        chunks = mapped_chunks(spec, offset_dtype, shared)
         built = build_of_chunks(spec, chunks, rows, folder, name, creation_time_ms)
     except Exception as error:
         reason = error.message if isinstance(error, PinotError) else f"{type(error).__name__}: {error}"

@@ -126,12 +126,8 @@ class ProcessPartition:
 
     def release(self, name: str) -> None:
         with self._boundaries:
-            rows, is_read_again = self._rows, self._read_again is not None
-            rows.log.release(name)
-            rows.drop_places()
-        # Without the lock: who begins a process holds the process's, and wants this one.
-        if not is_read_again:
-            self._call("release", self.number, rows.log.segments[0].first_row)
+            self._rows.log.release(name)
+            self._rows.drop_places()
 
     def pause(self, reason: str) -> None:
         if reason != self.paused:

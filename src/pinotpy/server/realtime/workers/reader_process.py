@@ -52,7 +52,7 @@ class _Partition:
         )  # fmt: skip
         num_rows, next_offset, last_time_ms = watermark
         offsets = self.reader.offsets
-        self.reader.log.resume((), Watermark(num_rows, offsets.parse(next_offset), last_time_ms))
+        self.reader.log.publish(Watermark(num_rows, offsets.parse(next_offset), last_time_ms))
         self.reader.start()
 
     def _keep(self, descriptor: int) -> None:
@@ -69,6 +69,8 @@ class _Partition:
     def _changed(self) -> None:
         reader = self.reader
         watermark, status, ledger = reader.log.watermark, reader.status(), reader.ledger
+        # The server has the memory of full chunks too, and keeps what it needs of them.
+        reader.log.give_up_before(watermark.num_rows)
         message: dict[str, Any] = {
             "kind": "state",
             "partition": self._number,
@@ -97,7 +99,7 @@ class _Worker:
         self._channel = channel
         self._partitions: dict[int, _Partition] = {}
         self._calls: Final[dict[str, Callable[..., None]]] = {
-            "open": self.open, "pause": self.pause, "release": self.release, "close": self.close,
+            "open": self.open, "pause": self.pause, "close": self.close,
         }  # fmt: skip
 
     def run(self) -> None:
@@ -118,10 +120,6 @@ class _Worker:
     def pause(self, number: int, reason: str) -> None:
         if number in self._partitions:
             self._partitions[number].reader.pause(reason)
-
-    def release(self, number: int, row: int) -> None:
-        if number in self._partitions:
-            self._partitions[number].reader.log.give_up_before(row)
 
     def close(self, number: int) -> None:
         partition = self._partitions.pop(number, None)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from typing import Any
 
 from pinotpy.clock import Clock
 from pinotpy.ingest.decoders.ledger import StreamLedger, summed
+from pinotpy.segment.consuming.chunk import Chunk
+from pinotpy.segment.consuming.frozen_chunk import FrozenChunk, freeze_chunk
 from pinotpy.segment.consuming.log_pieces import LogPieces
 from pinotpy.segment.consuming.log_ranges import LogRanges, Watermark
+from pinotpy.segment.consuming.memory import SharedMemory
 from pinotpy.server.realtime.ingest_worker import PartitionSpec
 from pinotpy.server.realtime.workers.freezing import Freezer
-from pinotpy.server.realtime.workers.shared_chunks import ChunkPlace, mapped_chunk
+from pinotpy.server.realtime.workers.shared_chunks import ChunkPlace, SharedChunk, mapped_chunk
 from pinotpy.stream.spec import OffsetType
 
 
@@ -41,7 +45,8 @@ class SharedRows:
         self._ledger: dict[str, Any] = StreamLedger().to_json()
         self._ledger_before: dict[str, Any] = self._ledger  # of processes that ended
         self._lock = threading.Lock()  # of descriptors and places
-        self._places: dict[int, tuple[ChunkPlace, int]] = {}  # by first row; with the descriptor of its memory
+        self._places: dict[int, SharedChunk] = {}  # by first row
+        self._asked_row = -1  # first row of the last chunk that the freezer was asked for
         self._is_closed = False
 
     def ledger(self) -> dict[str, Any]:
@@ -50,7 +55,6 @@ class SharedRows:
 
     def add_chunk(self, first_row: int, rooms: dict[str, list[int]], descriptor: int) -> None:
         """Rows go to another chunk from now on. The descriptor belongs to this object, whatever happens."""
-        self._close_last_chunk(first_row)
         place = ChunkPlace(first_row, 0, {name: (values, size) for name, (values, size) in rooms.items()})
         try:
             chunk = mapped_chunk(self._spec, self._offsets.dtype, place, os.dup(descriptor))
@@ -65,7 +69,6 @@ class SharedRows:
                 gone = self._places.pop(first_row)
         if gone is not None:
             os.close(gone[1])
-        self._freezer.ask(self.pieces)
 
     def publish(self, watermark: Watermark, ledger: dict[str, Any] | None) -> None:
         """Rows before the watermark can be read. One that lies behind what was published comes late, and is nothing."""
@@ -77,6 +80,35 @@ class SharedRows:
             self.log.publish(watermark)
         if ledger is not None:
             self._ledger = ledger
+        self._ask_freezer()
+
+    def _ask_freezer(self) -> None:
+        """Once for each chunk that is full, when all its rows are published."""
+        view = self.log.view()
+        full = view.chunks[-2] if len(view.chunks) > 1 else None
+        if full is not None and self._asked_row < full.first_row and full.end_row <= view.watermark.num_rows:
+            self._asked_row = full.first_row
+            self._freezer.ask(self)
+
+    def freeze(self) -> None:
+        """Freeze full chunks, into memory that builds can map as well, and make the columns of their pieces."""
+        self.log.freeze_chunks(self._frozen)
+        self.pieces.freeze()
+
+    def _frozen(self, chunk: Chunk) -> FrozenChunk:
+        descriptors: list[int] = []
+        try:
+            frozen = freeze_chunk(chunk, SharedMemory(lambda descriptor: descriptors.append(os.dup(descriptor))))
+        except BaseException:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise
+        (gone,) = descriptors
+        with self._lock:
+            if chunk.first_row in self._places:  # and not released, or closed, meanwhile
+                (_, gone), self._places[chunk.first_row] = self._places[chunk.first_row], (frozen.layout, gone)
+        os.close(gone)
+        return frozen
 
     def process_ended(self) -> None:
         """The next one counts from zero."""
@@ -85,20 +117,21 @@ class SharedRows:
     def reopened(self) -> tuple[int, str, int]:
         """Where a process goes on, in a new chunk: rows, next offset and latest time of what is published."""
         watermark = self.log.watermark
-        self._close_last_chunk(watermark.num_rows)
-        self.log.resume(tuple(chunk for chunk in self.log.view().chunks if chunk.num_rows), watermark)
+        self.log.end_chunks()
         self.drop_places()
         return watermark.num_rows, self._offsets.text(watermark.next_offset), watermark.last_time_ms
 
-    def lent(self, first_row: int, end_row: int) -> list[tuple[ChunkPlace, int]]:
+    def lent(self, first_row: int, end_row: int) -> list[SharedChunk]:
         """Chunks that hold these rows; the descriptors are the caller's."""
+        lent: list[SharedChunk] = []
         with self._lock:
-            return [
-                (ChunkPlace(chunk.first_row, chunk.num_rows, place.rooms), os.dup(descriptor))
-                for chunk in self.log.view().chunks
-                if chunk.first_row in self._places and chunk.first_row < end_row and chunk.end_row > first_row
-                for place, descriptor in (self._places[chunk.first_row],)
-            ]
+            for chunk in self.log.view().chunks:
+                if chunk.first_row in self._places and chunk.first_row < end_row and chunk.end_row > first_row:
+                    place, descriptor = self._places[chunk.first_row]
+                    if isinstance(place, ChunkPlace):
+                        place = replace(place, num_rows=chunk.num_rows)
+                    lent.append((place, os.dup(descriptor)))
+        return lent
 
     def drop_places(self) -> None:
         """Of chunks that the log has given up."""
@@ -116,9 +149,3 @@ class SharedRows:
             self._places.clear()
         for descriptor in gone:
             os.close(descriptor)
-
-    def _close_last_chunk(self, end_row: int) -> None:
-        chunks = self.log.view().chunks
-        if chunks and not chunks[-1].is_closed:
-            chunks[-1].num_rows = max(end_row - chunks[-1].first_row, 0)
-            chunks[-1].close()
