@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duck_oracle
 import pytest
-from consuming_registry import ReadLog, filled_log
+from consuming_registry import ReadLog, filled_log, freeze
 from in_process import InProcessCluster
 from random_queries import check, random_question
 from random_tables import RandomTable, random_table
@@ -51,6 +51,9 @@ def serve(cluster: InProcessCluster, table: RandomTable, kind: str, rng: random.
         for end in sorted(ends):
             names.append(name(len(names) + 1))
             log.seal(end, names[-1])
+    if rng.random() < 0.5:
+        log.end_chunks()
+        freeze(log)
     if kind == "frozen":
         assert not ReadLog(log, raw).piece_view().tail
     sealed: dict[str, tuple[str, ...]] = {}

@@ -10,8 +10,10 @@ import pyarrow as pa
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.segment.build.indexing import resolve_indexing
+from pinotpy.segment.consuming.frozen_chunk import freeze_chunk
 from pinotpy.segment.consuming.log_pieces import LogPieces, PieceView
-from pinotpy.segment.consuming.log_ranges import LogView
+from pinotpy.segment.consuming.log_ranges import LogRanges, LogView
+from pinotpy.segment.consuming.memory import HeapMemory
 from pinotpy.segment.consuming.partition_log import PartitionLog
 
 
@@ -24,7 +26,7 @@ def filled_log(
     batch_rows: int,
     segment_name: str = "t__0__0__20260101T0000Z",
 ) -> PartitionLog:
-    """A log of these rows, one record each, at offsets 0, 2, 4, …"""
+    """A log of these rows, one record each, at offsets 0, 2, 4, …; its full chunks are frozen."""
     log = PartitionLog(
         schema,
         resolve_indexing(schema, config),
@@ -40,7 +42,12 @@ def filled_log(
             offsets = 2 * np.arange(row, row + some.num_rows, dtype=np.int64)
             row += some.num_rows
             log.append(some, offsets, offsets + 1_700_000_000_000, 2 * row)
+    freeze(log)
     return log
+
+
+def freeze(log: LogRanges) -> None:
+    log.freeze_chunks(lambda chunk: freeze_chunk(chunk, HeapMemory()))
 
 
 class ReadLog:

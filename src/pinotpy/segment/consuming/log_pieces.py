@@ -71,10 +71,11 @@ class LogPieces:
             return self._current
 
     def freeze(self) -> None:
-        """Make the columns of pieces that became immutable since the last call, so that no query has to; called by the
-        thread that appends. What cannot be made is left to queries, which tell why.
+        """Make the columns of pieces that became immutable since the last call, so that no query has to. What cannot be
+        made is left to queries, which tell why.
         """
-        with self._lock:  # not a view that queries would be given later
+        with self._lock:
+            self._current = None  # it may keep the memory of chunks that are frozen now
             frozen = self._pieces_of(self._log.view()).frozen
         for piece in frozen:
             try:

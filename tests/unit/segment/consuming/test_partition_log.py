@@ -11,108 +11,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from consuming_registry import freeze
+from consuming_rows import CONFIG, SCHEMA, TYPES, append, filled, new_log, read, rows_of
 
 from pinotpy.clock import ManualClock
-from pinotpy.config.schema import Schema
-from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError
 from pinotpy.segment.build.builder import ColumnSource, build_segment_into
-from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.consuming import chunk_layout
 from pinotpy.segment.consuming.chunk import Chunk
-from pinotpy.segment.consuming.frozen_chunk import freeze_chunk
+from pinotpy.segment.consuming.frozen_chunk import FrozenChunk
 from pinotpy.segment.consuming.log_pieces import LogPieces
 from pinotpy.segment.consuming.log_ranges import SegmentRange
 from pinotpy.segment.consuming.memory import ChunkMemory, HeapMemory, SharedMemory
 from pinotpy.segment.consuming.partition_log import PartitionLog
-from pinotpy.segment.consuming.piece import Piece
 from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.to_arrow import column_to_arrow
 from pinotpy.server.realtime.segment_build import columns_of_chunks
-
-SCHEMA = Schema.from_json(
-    {
-        "schemaName": "t",
-        "dimensionFieldSpecs": [
-            {"name": "id", "dataType": "LONG"},
-            {"name": "word", "dataType": "STRING"},
-            {"name": "plain", "dataType": "STRING"},
-            {"name": "flag", "dataType": "BOOLEAN"},
-            {"name": "data", "dataType": "BYTES"},
-            {"name": "numbers", "dataType": "INT", "singleValueField": False},
-            {"name": "words", "dataType": "STRING", "singleValueField": False},
-            {"name": "notes", "dataType": "STRING", "singleValueField": False},
-        ],
-        "metricFieldSpecs": [{"name": "cost", "dataType": "DOUBLE"}],
-        "dateTimeFieldSpecs": [
-            {"name": "at", "dataType": "TIMESTAMP", "format": "TIMESTAMP", "granularity": "1:MILLISECONDS"}
-        ],
-    }
-)
-CONFIG = TableConfig.from_json(
-    {
-        "tableName": "t",
-        "tableType": "OFFLINE",
-        "segmentsConfig": {"replication": "1"},
-        "tenants": {},
-        "metadata": {},
-        "tableIndexConfig": {"noDictionaryColumns": ["plain", "notes", "cost"], "nullHandlingEnabled": True},
-    }
-)
-TYPES = {
-    name: spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow)
-    for name, spec in SCHEMA.field_specs.items()
-}
-
-
-def rows_of(dice: random.Random, count: int) -> pa.RecordBatch:
-    def some(make: Any) -> list[Any]:
-        return [None if dice.random() < 0.1 else make() for _ in range(count)]
-
-    def text() -> str:
-        return dice.choice(["", "a", "ab", "é", "longer than a word of eight"]) + str(dice.randrange(40))
-
-    columns = {
-        "id": list(range(count)),
-        "word": some(text),
-        "plain": some(text),
-        "flag": some(lambda: dice.random() < 0.5),
-        "data": some(lambda: dice.randbytes(dice.randrange(4))),
-        "numbers": some(lambda: [dice.randrange(9) for _ in range(dice.randrange(4))]),
-        "words": some(lambda: [text() for _ in range(dice.randrange(3))]),
-        "notes": some(lambda: [text() for _ in range(dice.randrange(3))]),
-        "cost": some(lambda: dice.choice([0.0, -0.0, 1.5, float("inf"), dice.random()])),
-        "at": some(lambda: dice.randrange(1 << 41)),
-    }
-    return pa.record_batch([pa.array(columns[name], TYPES[name]) for name in TYPES], names=list(TYPES))
-
-
-def new_log(chunk_rows: int, memory: ChunkMemory | None = None) -> PartitionLog:
-    return PartitionLog(
-        SCHEMA,
-        resolve_indexing(SCHEMA, CONFIG),
-        segment_name="t__0__0",
-        start_offset=100,
-        offset_dtype=np.dtype(np.int64),
-        memory=memory,
-        chunk_rows=chunk_rows,
-    )
-
-
-def append(log: PartitionLog, rows: pa.RecordBatch, first: int, count: int) -> None:
-    """Rows [first, first + count), row r at offset 100 + 2 r."""
-    offsets = 100 + 2 * np.arange(first, first + count, dtype=np.int64)
-    log.append(rows.slice(first, count), offsets, offsets * 1000, 100 + 2 * (first + count))
-
-
-def filled(log: PartitionLog, rows: pa.RecordBatch, dice: random.Random) -> PartitionLog:
-    first = 0
-    while first < rows.num_rows:
-        count = min(dice.randrange(0, 50), rows.num_rows - first)
-        append(log, rows, first, count)
-        first += count
-    return log
 
 
 def built(rows: Sequence[pa.RecordBatch] | ColumnSource) -> bytes:
@@ -126,23 +41,17 @@ def rows_in(log: PartitionLog, segment: SegmentRange) -> ColumnSource:
     return columns_of_chunks(SCHEMA, log.view().chunks, (segment.first_row, end_row))
 
 
-def freeze(log: PartitionLog, memory: ChunkMemory | None = None) -> None:
-    log.freeze_chunks(lambda chunk: freeze_chunk(chunk, memory or HeapMemory()))
-
-
-def read(pieces: Sequence[Piece]) -> dict[str, list[Any]]:
-    """Values as queries see them."""
-    return {
-        name: [value for piece in pieces for value in column_to_arrow(piece.column(name)).to_pylist()] for name in TYPES
-    }
-
-
+@pytest.mark.parametrize("is_frozen", [False, True], ids=["as they came", "frozen"])
 @pytest.mark.parametrize("memory", [HeapMemory(), SharedMemory()], ids=["heap", "shared"])
 @pytest.mark.parametrize("seed", range(6))
-def test_rows_are_those_that_were_given(seed: int, memory: ChunkMemory) -> None:
+def test_rows_are_those_that_were_given(seed: int, memory: ChunkMemory, *, is_frozen: bool) -> None:
     dice = random.Random(seed)
     rows = rows_of(dice, dice.randrange(1, 400))
     log = filled(new_log(dice.choice([1, 7, 64, 1000]), memory), rows, dice)
+    if is_frozen:
+        log.end_chunks()
+        freeze(log)
+        assert {type(chunk) for chunk in log.view().chunks} == {FrozenChunk}
     view = LogPieces(log, "t_REALTIME", clock=ManualClock()).view()
     directory = MemoryDirectory()
     build_segment_into(directory, SCHEMA, CONFIG, [rows], "t__0__0")
@@ -169,6 +78,8 @@ def test_segments_tile_the_log_wherever_they_are_sealed(seed: int) -> None:
         append(log, rows, first, count)
         first += count
         pieces.view()
+        if dice.random() < 0.3:
+            freeze(log)
         if dice.random() < 0.5:
             start = log.segments[-1].start_offset
             end = dice.randrange(start, log.watermark.next_offset + 1)
