@@ -36,9 +36,9 @@ def text_extremes_in_time(parts: Sequence[pa.Array], spec: FieldSpec) -> tuple[s
         return None  # told by time_range
     if time_format is None or time_format.kind is not TimeFormat.SIMPLE_DATE_FORMAT or not time_format.is_lexicographic:
         return None
-    used = [pc.unique(part) for part in parts if len(part)]
-    texts = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in used]
-    distinct = pc.unique(pa.chunked_array(texts, pa.string())).drop_null()
+    # Batches give them as texts, rows of a stream as bytes.
+    used = [pc.unique(part).cast(pa.string()) for part in parts if len(part)]
+    distinct = pc.unique(pa.chunked_array(used, pa.string())).drop_null()
     if not len(distinct) or len(distinct) > _TEXTS_MAX or _is_in_full(distinct, time_format):
         return None
     try:
