@@ -68,7 +68,8 @@ class AggregateFunction:
     Class attributes: `name` canonical (lower case, no underscores), `aliases`, `display_name` as PQL prints it,
     `multi_value`: takes a multi-value column and sees each of its values; `accepts_multi_value`: a plain function that
     answers for multi-value columns as well (by all their values); `result_type` (see `result_of`); `dictionary_only`:
-    the answer without filter can be read off dictionaries; `num_expressions`: so many arguments are expressions, what
+    the answer without filter can be read off dictionaries; `extremes_only`: it can be read off the least and greatest
+    value alone; `num_expressions`: so many arguments are expressions, what
     follows them are constants; `reads_rows`: its plan is a RowPlan; `counts_values`: of a state that is a list, a set,
     `finish` reads only how many values it has, and takes that number (int64) in its place; `sql_only`: PQL does not
     have it. For the table of functions: `summary`, one sentence; `parameters`, what may follow the first argument;
@@ -86,6 +87,7 @@ class AggregateFunction:
     result_type: ClassVar[DataType]
     result_text: ClassVar[str] = ""
     dictionary_only: ClassVar[bool] = False
+    extremes_only: ClassVar[bool] = False
     num_expressions: ClassVar[int] = 1
     reads_rows: ClassVar[bool] = False
     counts_values: ClassVar[bool] = False
@@ -167,7 +169,7 @@ class AggregateFunction:
 
     def from_dictionary(self, dictionary: pa.Array) -> list[pa.Array]:
         """One state row of a segment whose docs hold exactly these values (sorted, stored form); for
-        dictionary_only.
+        dictionary_only. For extremes_only the least and the greatest of them are enough.
         """
         raise NotImplementedError
 

@@ -21,6 +21,7 @@ class Extremes(AggregateFunction):
     result_type: ClassVar[DataType] = DataType.DOUBLE
     accepts_multi_value: ClassVar[bool] = True
     dictionary_only: ClassVar[bool] = True
+    extremes_only: ClassVar[bool] = True
     which: ClassVar[tuple[str, ...]]
 
     def __init__(self, name: str, display_name: str, *, multi_value: bool = False) -> None:

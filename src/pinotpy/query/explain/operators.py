@@ -10,7 +10,7 @@ from pinotpy.query.aggregate.keys import make_keys
 from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns
 from pinotpy.query.group.choose import DIRECT_GROUPS_PER_DOC, methods_of_computed
 from pinotpy.query.group.group_by import explain_choice, table_sizes
-from pinotpy.query.group.ungrouped import dictionary_answers, from_metadata
+from pinotpy.query.group.ungrouped import known_from
 from pinotpy.query.model.context import AggregationRef, QueryContext, QueryKind
 from pinotpy.query.model.grouping_method import GroupingMethod
 from pinotpy.query.model.result_types import columns_in
@@ -60,11 +60,9 @@ def _aggregation(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
     names = ", ".join([aggregation.name for aggregation in context.aggregations])
     source = _answered_by(plan, make_layout(plan))
     if source is not None:
-        why = (
-            "the segments know how many docs they have"
-            if source == "metadata"
-            else "dictionaries hold the values, and every doc counts"
-        )
+        why = "every doc counts: segments know how many they have, and their least and greatest values"
+        if source == "dictionaries":
+            why = "dictionaries hold the values, and every doc counts"
         return {"name": "AGGREGATE_NO_SCAN", "arguments": "", "columns": [], "way": f"from {source}", "why": why}
     operator = _operator("AGGREGATE", f"aggregations:{names}", projected_columns(context))
     if not plan.reads_all_rows:
@@ -74,16 +72,15 @@ def _aggregation(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
         }
     return operator | {
         "way": "scan",
-        "why": "not all aggregations can be answered by metadata alone, nor all by dictionaries",
+        "why": "metadata and dictionaries do not answer all aggregations",
     }
 
 
 def _answered_by(plan: ScanPlan, layout: Layout) -> str | None:
     if not plan.reads_all_rows or not plan.segments:
         return None
-    if from_metadata(plan, layout) is not None:
-        return "metadata"
-    return "dictionaries" if all(dictionary_answers(plan, entry) for entry in layout.aggregations) else None
+    sources = {known_from(plan, entry) or "" for entry in layout.aggregations}
+    return None if "" in sources else " and ".join(sorted(sources, reverse=True))
 
 
 def _groups(plan: ScanPlan) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -53,54 +53,79 @@ def run_aggregation(plan: ScanPlan) -> PartialResult:
     ):
         ready = None
     layout = make_layout(plan) if ready is None else ready.made.layout
-    if plan.reads_all_rows and plan.segments:
-        states = from_metadata(plan, layout) or _from_dictionaries(plan, layout)
-        if states is not None:
-            plan.statistics.num_docs_scanned += plan.segments.total_docs
-            plan.statistics.matched(plan.segments.counted())
-            return PartialResult(pa.table(states), plan.statistics)
+    if plan.reads_all_rows and plan.segments and all(known_from(plan, entry) for entry in layout.aggregations):
+        states = state_columns(layout, [_known_states(plan, entry) for entry in layout.aggregations])
+        plan.statistics.num_docs_scanned += plan.segments.total_docs
+        plan.statistics.matched(plan.segments.counted())
+        if not _is_recorded_as_read_off(plan, layout):
+            num_read = len(projected_columns(plan.context))
+            plan.statistics.num_entries_scanned_post_filter += plan.segments.total_docs * num_read
+        return PartialResult(pa.table(states), plan.statistics)
     if ready is None and any(_counts_texts(plan, entry) for entry in layout.aggregations):
         return _scan_and_texts(plan, layout)
     return _scan(plan, ready)
 
 
-def from_metadata(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
-    """COUNTs of rows, which segments know without reading anything."""
-    if any(entry.function.name != "count" or entry.flagged for entry in layout.aggregations):
+def known_from(plan: ScanPlan, entry: AggregationLayout) -> str | None:
+    """What gives the states of an aggregation without a scan, when every doc counts: "metadata", or "dictionaries"."""
+    if entry.flagged:
         return None
-    rows = pa.array([plan.segments.total_docs], pa.int64())
-    return state_columns(layout, [[rows]] * len(layout.aggregations))
+    function, source = entry.function, entry.source
+    if function.name == "count":
+        return "metadata"
+    if not isinstance(source, Identifier):
+        return None
+    is_read_off = function.dictionary_only or (isinstance(entry.plan, SketchPlan) and not plan.pre_aggregated)
+    columns = [segment.column(source.name) for segment in plan.segments]
+    if is_read_off and all(column.dictionary is not None for column in columns):
+        return "dictionaries"
+    if function.extremes_only and all(_extremes(column) is not None for column in columns if column.num_docs):
+        return "metadata"
+    return None
 
 
-def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
-    """MIN, MAX, MINMAXRANGE, DISTINCTCOUNT and HyperLogLogs of dictionary columns, when there is nothing else (pql-live
+def _is_recorded_as_read_off(plan: ScanPlan, layout: Layout) -> bool:
+    """Whether the reference reads no value either, which its counters tell: COUNTs alone, or dictionaries alone (pql-live
     §1.16).
     """
-    if not all(dictionary_answers(plan, entry) for entry in layout.aggregations):
+    counts = [entry.function.name == "count" for entry in layout.aggregations]
+    return all(counts) or all(known_from(plan, entry) == "dictionaries" for entry in layout.aggregations)
+
+
+def _known_states(plan: ScanPlan, entry: AggregationLayout) -> list[pa.Array]:
+    """Of an aggregation for which something is `known_from`."""
+    if entry.function.name == "count":
+        return [pa.array([plan.segments.total_docs], pa.int64())]
+    assert isinstance(entry.source, Identifier)
+    if isinstance(entry.plan, SketchPlan):
+        return sketches_of_dictionaries(plan, entry, entry.plan)
+    columns = [segment.column(entry.source.name) for segment in plan.segments]
+    if entry.function.extremes_only and columns[0].data_type.stored.is_fixed:
+        values = [value for column in columns if column.num_docs for value in _extremes(column) or ()]
+        if not values:
+            return entry.function.nothing_seen(entry.argument)
+        extremes = np.array([min(values), max(values)], columns[0].data_type.stored.numpy)
+        return entry.function.from_dictionary(pa.array(extremes))
+    counted = _counted_by_ids(plan, entry, columns)
+    if counted is not None:
+        return counted
+    dictionaries = [column.dictionary for column in columns if column.dictionary is not None and column.num_docs]
+    if _is_large_set(entry, columns):
+        assert isinstance(entry.plan, ValueSetPlan)
+        return united_dictionaries(plan, entry.plan, [dictionary.values() for dictionary in dictionaries])
+    return _states_of_dictionaries(plan, entry, [dictionary.arrow() for dictionary in dictionaries])
+
+
+def _extremes(column: Column) -> tuple[Any, Any] | None:
+    """The least and the greatest number of a column that has docs; None: they are not known."""
+    if not column.data_type.stored.is_fixed:
+        return None  # texts may be cut
+    dictionary = column.dictionary
+    if dictionary is not None:
+        return dictionary.value(0), dictionary.value(dictionary.cardinality - 1)
+    if column.min_value is None or column.max_value is None:
         return None
-    states = []
-    for entry in layout.aggregations:
-        assert isinstance(entry.source, Identifier)
-        columns = [segment.column(entry.source.name) for segment in plan.segments]
-        if isinstance(entry.plan, SketchPlan):
-            states.append(sketches_of_dictionaries(plan, entry, entry.plan))
-            continue
-        counted = _counted_by_ids(plan, entry, columns)
-        if counted is not None:
-            states.append(counted)
-            continue
-        if _is_large_set(entry, columns):
-            assert isinstance(entry.plan, ValueSetPlan)
-            values = [
-                column.dictionary.values() for column in columns if column.dictionary is not None and column.num_docs
-            ]
-            states.append(united_dictionaries(plan, entry.plan, values))
-            continue
-        dictionaries = [
-            column.dictionary.arrow() for column in columns if column.dictionary is not None and column.num_docs
-        ]
-        states.append(_states_of_dictionaries(plan, entry, dictionaries))
-    return state_columns(layout, states)
+    return column.min_value, column.max_value
 
 
 def _states_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, dictionaries: list[pa.Array]) -> list[pa.Array]:
@@ -179,14 +204,6 @@ def _is_large_set(entry: AggregationLayout, columns: Sequence[Column]) -> bool:
     ):
         return False
     return sum(column.cardinality for column in columns if column.num_docs) > _DEDUPLICATED_VALUES_MIN
-
-
-def dictionary_answers(plan: ScanPlan, entry: AggregationLayout) -> bool:
-    """Whether the dictionaries of the segments give the states of an aggregation, when every doc counts."""
-    is_read_off = entry.function.dictionary_only or (isinstance(entry.plan, SketchPlan) and not plan.pre_aggregated)
-    if not is_read_off or entry.flagged or not isinstance(entry.source, Identifier):
-        return False
-    return all(segment.column(entry.source.name).dictionary is not None for segment in plan.segments)
 
 
 @dataclass(frozen=True, slots=True)

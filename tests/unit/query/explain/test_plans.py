@@ -263,8 +263,9 @@ def aggregation(
     [
         (aggregation(("count", "day")), "AGGREGATE_NO_SCAN", "from metadata"),
         (aggregation(("max", "score"), ("distinctcount", "team")), "AGGREGATE_NO_SCAN", "from dictionaries"),
-        (aggregation(("max", "score"), ("count", "day")), "AGGREGATE", "scan"),
-        (aggregation(("max", "raw")), "AGGREGATE", "scan"),
+        (aggregation(("max", "score"), ("count", "day")), "AGGREGATE_NO_SCAN", "from metadata and dictionaries"),
+        (aggregation(("max", "raw"), ("count", "day")), "AGGREGATE_NO_SCAN", "from metadata"),
+        (aggregation(("max", "raw"), ("sum", "raw")), "AGGREGATE", "scan"),
         (aggregation(("count", "day"), condition=equal("team", 8)), "AGGREGATE", "scan"),
         (aggregation(("sum", "raw"), group_by=(Identifier("team"),)), "GROUP_BY", "morsel tables"),
         (aggregation(("sum", "raw"), group_by=(Identifier("raw"),)), "GROUP_BY", "hash table"),
