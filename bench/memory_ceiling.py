@@ -10,14 +10,17 @@ wrong. Tiny queries: p50, p95, longest, in ms.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import os
+import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +41,7 @@ from pinotpy.segment.build.builder import build_segment
 from pinotpy.service.ports import free_port
 
 MIB: Final = 1 << 20
+PROGRESS_S: Final = 30.0
 SHARES: Final = {"controller": 0.05, "broker": 0.3, "server-0": 0.25, "server-1": 0.25}
 SCHEMA: Final = {
     "schemaName": "t",
@@ -63,6 +67,7 @@ def main() -> None:
     arguments.add_argument("--segments", type=int, default=12)
     arguments.add_argument("--clients", type=int, default=24)
     arguments.add_argument("--rounds", type=int, default=20)
+    arguments.add_argument("--minutes", type=float, help="as many rounds as these take")
     arguments.add_argument("--limit-mib", type=int, default=3_072)
     arguments.add_argument("--out", type=Path)
     asked = arguments.parse_args()
@@ -184,8 +189,20 @@ def load(cluster: LocalCluster, asked: argparse.Namespace) -> dict[str, Any]:
     threads = [threading.Thread(target=work, daemon=True) for work in (look, tiny)]
     for thread in threads:
         thread.start()
+    ends_s = time.monotonic() + 60 * (asked.minutes or math.inf)
+
+    def client(number: int) -> None:
+        for turn in itertools.count() if asked.minutes else range(asked.rounds):
+            if time.monotonic() > ends_s:
+                return
+            large(turn * asked.clients + number)
+
     with ThreadPoolExecutor(asked.clients) as pool:
-        list(pool.map(large, range(asked.clients * asked.rounds)))
+        clients = [pool.submit(client, number) for number in range(asked.clients)]
+        while wait(clients, timeout=PROGRESS_S).not_done:
+            print(f"{dict(outcomes)}, most MiB {[size // MIB for size in most.values()]}", file=sys.stderr)
+        for each in clients:
+            each.result()
     done.set()
     for thread in threads:
         thread.join()
