@@ -31,8 +31,8 @@ def print_answer(
     console: Console, answer: dict[str, Any], *, rows_max: int = ROWS_SHOWN_MAX, more: str = "--json prints all"
 ) -> None:
     """Print all result tables of `answer`, or the plan that EXPLAIN found, then the trace if there is one, one line of
-    counters, its warnings, and its exceptions in red. A query that was refused before a server was asked has exceptions
-    alone. `more`: how to see the rows beyond `rows_max`.
+    counters, its warnings, and its exceptions in red. A query that failed as a whole has these alone, and the counters
+    where servers had come to read something. `more`: how to see the rows beyond `rows_max`.
     """
     found = list(results(answer))
     for number, (names, rows, types) in enumerate(found):
@@ -50,14 +50,14 @@ def print_answer(
         _print_lines(console, trace_lines(answer["traceInfo"]))
         console.print()
     faults = answer.get("exceptions") or []
-    is_refused = bool(faults) and not found and not answer.get("numServersQueried")
-    if not is_refused:
+    is_failure = has_failed(answer)
+    if not is_failure or answer.get("numSegmentsProcessed"):
         console.print(f"[dim]{escape(summary(answer))}[/dim]")
     for warning in answer.get("warnings") or []:
         console.print(f"[yellow]warning[/yellow] {escape(visible(str(warning)))}")
     for fault in faults:
         console.print(f"[red]error {fault.get('errorCode')}[/red] {escape(visible(str(fault.get('message'))))}")
-    if answer.get("exactness") not in (None, "exact") and not is_refused:
+    if answer.get("exactness") not in (None, "exact") and not is_failure:
         # Faults are among the reasons; they have been told.
         reasons = "" if faults else ": " + "; ".join(answer.get("exactnessReasons") or [])
         console.print(f"[yellow]this answer is {answer['exactness']}[/yellow]{escape(visible(reasons))}")
@@ -80,8 +80,21 @@ def summary(answer: dict[str, Any]) -> str:
     )
 
 
+_RESULTS = ("resultTable", "selectionResults", "aggregationResults")
+
+
+def has_failed(answer: dict[str, Any]) -> bool:
+    """Whether there are exceptions and no row of any server: what an answer shows then, such as a count of 0, says
+    nothing of the table.
+    """
+    no_rows = not answer.get("numServersResponded") or not any(key in answer for key in _RESULTS)
+    return bool(answer.get("exceptions")) and no_rows
+
+
 def results(answer: dict[str, Any]) -> Iterator[tuple[list[str], list[list[Any]], list[str] | None]]:
-    """Columns, rows and types of each result; PQL has no types."""
+    """Columns, rows and types of each result; PQL has no types. None of a query that failed as a whole."""
+    if has_failed(answer):
+        return
     if "resultTable" in answer:
         schema = answer["resultTable"]["dataSchema"]
         yield schema["columnNames"], answer["resultTable"]["rows"], schema["columnDataTypes"]

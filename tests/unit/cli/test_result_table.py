@@ -38,15 +38,40 @@ def test_one_row_of_aggregations() -> None:
     ]
 
 
-def test_a_query_that_was_refused_shows_why_and_no_counters() -> None:
+@pytest.mark.parametrize("by_servers", [0, 2])
+def test_a_query_that_was_refused_shows_why_and_no_counters(by_servers: int) -> None:
     refused = {
-        "numServersQueried": 0,
+        "numServersQueried": by_servers,
+        "numServersResponded": by_servers,
+        "numSegmentsProcessed": 0,
         "exactness": "partial",
-        "exceptions": [{"errorCode": 150, "message": "SQLParsingError: expected a column"}],
+        "exceptions": [{"errorCode": 700, "message": "QueryValidationError: Cannot convert value"}],
     }
-    assert printed(refused) == ["error 150 SQLParsingError: expected a column"]
-    # A server was asked: how far it came is told.
-    assert printed(refused | {"numServersQueried": 2})[0].endswith("3 of 12 segments, 2 of 2 servers, 7 ms")
+    assert printed(refused) == ["error 700 QueryValidationError: Cannot convert value"]
+    # Servers had begun: how far they came is told, which is no partial answer either.
+    assert printed(refused | {"numSegmentsProcessed": 3, "numServersQueried": 2, "numServersResponded": 2}) == [
+        "1,234 of 336,776 docs scanned, 3 of 12 segments, 2 of 2 servers, 7 ms",
+        "error 700 QueryValidationError: Cannot convert value",
+    ]
+
+
+def test_where_no_server_answered_no_count_of_nothing_is_shown() -> None:
+    schema = {"columnNames": ["count(*)"], "columnDataTypes": ["LONG"]}
+    answer = {
+        "resultTable": {"dataSchema": schema, "rows": [[0]]},
+        "numServersResponded": 0,
+        "numSegmentsProcessed": 0,
+        "exactness": "partial",
+        "exceptions": [{"errorCode": 427, "message": "server 'a' did not respond"}],
+    }
+    assert printed(answer) == ["error 427 server 'a' did not respond"]
+    # One answered: its rows are a partial answer.
+    assert printed(answer | {"numServersResponded": 1})[2:] == [
+        "       0",
+        "1,234 of 336,776 docs scanned, 0 of 12 segments, 1 of 2 servers, 7 ms",
+        "error 427 server 'a' did not respond",
+        "this answer is partial",
+    ]
 
 
 def test_groups_of_two_aggregations_are_two_tables_with_a_line_between() -> None:
@@ -119,7 +144,16 @@ def test_faults_are_told_with_their_code_and_not_twice() -> None:
             "exactnessReasons": [f"710: {message}"],
         }
     )
-    assert lines[-2:] == [f"error 710 {message}", "this answer is partial"]
+    assert lines[-1] == f"error 710 {message}"
+    rows = {"selectionResults": {"columns": ["a"], "results": [["1"]]}}
+    assert printed(
+        {
+            **rows,
+            "exceptions": [{"errorCode": 305, "message": message}],
+            "exactness": "partial",
+            "exactnessReasons": [f"305: {message}"],
+        }
+    )[-2:] == [f"error 305 {message}", "this answer is partial"]
 
 
 def test_a_bounded_answer_says_why() -> None:
