@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -181,10 +182,19 @@ def predicate(rng: random.Random) -> str:
             ]
         )
         numbers = [str(round((18_000 + rng.randrange(-2, 18)) * factor) + rng.choice([0, 0, 1])) for _ in range(3)]
+        if rng.random() < 0.3:
+            numbers = [_as_text(rng, number, is_time=call == "DATETRUNC('WEEK', at)") for number in numbers]
         return comparison(rng, call, numbers)
     if rng.random() < 0.12:
         return f"{name} IS {rng.choice(['', 'NOT '])}NULL"
     return comparison(rng, name, [literal(rng, name) for _ in range(rng.choice([2, 3, 6]))])
+
+
+def _as_text(rng: random.Random, number: str, *, is_time: bool) -> str:
+    """A number as a text that servers take for it."""
+    if not is_time or rng.random() < 0.3:
+        return f"'{number}'"
+    return f"'{datetime.fromtimestamp(int(number) / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}'"
 
 
 def comparison(rng: random.Random, left: str, literals: list[str]) -> str:

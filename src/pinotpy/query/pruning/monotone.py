@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
@@ -25,6 +25,9 @@ from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.pql.function_names import canonical_function
 from pinotpy.query.expression.interpreter import Rows
 from pinotpy.query.model.context import Bound, Comparison, LiteralValue, Predicate, QueryContext
+from pinotpy.query.model.literals import predicate_literals
+from pinotpy.query.model.result_types import types_of
+from pinotpy.query.model.stored_literals import StoredLiterals
 from pinotpy.query.pruning.facts_table import Facts
 from pinotpy.query.pruning.indexes import Flags
 
@@ -52,9 +55,12 @@ def exclude_by_function(
     if rising is None or not isinstance(call, Call):
         return None, _NOT_MONOTONE
     negated ^= predicate.comparison in _NEGATIVE
-    wanted = _wanted(predicate)
+    try:
+        wanted = _wanted(predicate, call, context)
+    except PinotError as error:
+        return None, f"servers refuse it: {error.message[:200]}"
     if wanted is None:
-        return None, "it is not compared with numbers"
+        return None, "it is not compared with numbers or times"
     column = next((each for each in context.columns if each.name == rising.column), None)
     if column is None or not column.single_value or column.data_type not in _TYPES:
         return None, _NOT_MONOTONE
@@ -146,10 +152,12 @@ class _Wanted:
     ranges: tuple[tuple[_End | None, _End | None], ...]
 
 
-def _wanted(predicate: Predicate) -> _Wanted | None:
+def _wanted(predicate: Predicate, call: Call, context: QueryContext) -> _Wanted | None:
+    """None: of patterns, long lists, texts. Raises what servers refuse a literal with."""
     comparison = _NEGATIVE.get(predicate.comparison, predicate.comparison)
     if comparison not in _COMPARED or len(predicate.values) > _VALUES_MAX:
         return None
+    predicate = _texts_as_numbers(predicate, call, context)
     if comparison is Comparison.RANGE:
         pairs = [(predicate.lower, predicate.upper)]
     else:
@@ -161,6 +169,25 @@ def _wanted(predicate: Predicate) -> _Wanted | None:
             return None
         ranges.append((low, high))
     return _Wanted(tuple(ranges))
+
+
+def _texts_as_numbers(predicate: Predicate, call: Call, context: QueryContext) -> Predicate:
+    """With texts as the numbers that servers take them for by the function's type: '2025-01-10' of TIMESTAMP."""
+    if not any(type(each) is str for each in predicate_literals(predicate)):
+        return predicate
+    data_type = types_of(context).of(call).data_type
+    if data_type is None or data_type not in _TYPES:
+        return predicate
+    convert = StoredLiterals(data_type, context.dialect, strict=True)
+
+    def number(value: LiteralValue) -> LiteralValue:
+        return convert.integer(value) if type(value) is str else value
+
+    def end(bound: Bound | None) -> Bound | None:
+        return None if bound is None else Bound(number(bound.value), bound.inclusive)
+
+    values = tuple(number(value) for value in predicate.values)
+    return replace(predicate, values=values, lower=end(predicate.lower), upper=end(predicate.upper))
 
 
 def _end(bound: Bound | None) -> _End | None:

@@ -206,6 +206,20 @@ def test_segments_of_other_schemes_are_asked_by_their_own() -> None:
         ("DATETIMECONVERT(at, '1:MILLISECONDS:EPOCH', '1:DAYS:EPOCH', '1:DAYS') = 19915", {1}),
         ("toEpochDays(at) BETWEEN 19925 AND 19930", {2, 3}),
         (f"fromEpochDays(day) < {19900 * DAY_MS + 1}", {0}),
+        # Texts are what servers take them for: of TIMESTAMP times, of LONG whole numbers.
+        ("DATETRUNC('DAY', at) = '2024-07-11 00:00:00'", {1}),
+        ("DATETRUNC('DAY', at) = '2024-07-11'", {1}),
+        (f"DATETRUNC('DAY', at) = '{19915 * DAY_MS}'", {1}),
+        ("DATETRUNC('DAY', at) IN ('2024-07-11', '2024-07-12', '1999-01-01')", {1}),
+        ("DATETRUNC('DAY', at) BETWEEN '2024-06-26' AND '2024-07-06'", {0, 1}),
+        ("DATETRUNC('DAY', at) > '2024-09-23 23:59:59.999'", {9}),
+        ("DATETRUNC('DAY', at) < '2024-07-06'", {0}),
+        ("DATETRUNC('DAY', at) NOT BETWEEN '2024-07-06' AND '2024-10-03'", {0}),
+        ("TIMECONVERT(day, 'DAYS', 'HOURS') = '477960'", {1}),
+        # Servers refuse them, or look for them in the texts of values.
+        ("DATETRUNC('DAY', at) = 'yesterday'", EVERY),
+        ("TIMECONVERT(day, 'DAYS', 'HOURS') = '2024-07-11'", EVERY),
+        ("TIMECONVERT(day, 'DAYS', 'HOURS') LIKE '2024%'", EVERY),
         # These may fall, or give texts.
         ("DATETRUNC('DAY', at, 'MILLISECONDS', 'Europe/Berlin') <= 0", EVERY),
         ("DATETIMECONVERT(at, '1:MILLISECONDS:EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd', '1:DAYS') = '0'", EVERY),
