@@ -19,6 +19,7 @@ from pinotpy.broker.analyze import analyzed_question, with_measurements
 from pinotpy.broker.answer_warnings import limit_warnings, option_warnings
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
+from pinotpy.broker.date_warnings import date_warnings
 from pinotpy.broker.execution import INLINE_RESULT_CELLS_MAX, Execution, execute_query, num_cells
 from pinotpy.broker.log_entry import LogEntry
 from pinotpy.broker.null_mode import null_mode
@@ -211,7 +212,9 @@ async def _run(
             envelope.exceptions.append(QueryException(error.code, error.message + hint))
     memory.cannot_end()
     if context is not None:
-        envelope.warnings += [*type_warnings(context), *limit_warnings(statement, context, table, result, shown)]
+        dates = [] if target is None else date_warnings(context, target.schema)
+        rows = limit_warnings(statement, context, table, result, shown)
+        envelope.warnings += [*type_warnings(context), *dates, *rows]
     if limit is not None:
         envelope.warnings += limit.warnings()
         envelope.exceptions = limit.named_in(envelope.exceptions) if envelope.exceptions else []

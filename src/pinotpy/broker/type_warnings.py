@@ -60,7 +60,7 @@ def _literals_beside_texts(context: QueryContext) -> list[str]:
     """Texts compared with a number letter by letter, as '9' > '10': which columns, with which literal."""
     texts = {column.name for column in context.columns if column.data_type is DataType.STRING}
     found = dict[str, object]()
-    for condition in _conditions(context):
+    for condition in conditions_of(context):
         for predicate in predicates_of(condition):
             if isinstance(predicate.lhs, Identifier) and predicate.lhs.name in texts:
                 literals = predicate_literals(predicate)
@@ -124,7 +124,7 @@ def _said_of(one: _Side, other: _Side, dialect: Dialect) -> list[str]:
     return [said + (remedy if dialect is Dialect.SQL else "")]
 
 
-def _conditions(context: QueryContext) -> list[Filter]:
+def conditions_of(context: QueryContext) -> list[Filter]:
     every = (context.filter, context.having, *(one.filter for one in context.aggregations))
     return [condition for condition in every if condition is not None]
 
@@ -136,10 +136,10 @@ def _parts_of(conditions: Iterable[Filter]) -> Iterator[Filter]:
 
 def _expressions(context: QueryContext) -> Iterator[Expression]:
     """Every expression of a query."""
-    for part in _parts_of(_conditions(context)):
+    for part in _parts_of(conditions_of(context)):
         if isinstance(part, ExpressionPredicate):
             yield part.expression
-    for predicate in (one for condition in _conditions(context) for one in predicates_of(condition)):
+    for predicate in (one for condition in conditions_of(context) for one in predicates_of(condition)):
         yield predicate.lhs
     for output in context.output:
         if not isinstance(output.expression, AggregationRef):

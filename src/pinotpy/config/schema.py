@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from pinotpy.config.date_time import parse_format, parse_granularity
+from pinotpy.config.date_time import DateTimeFormat, TimeFormat, parse_format, parse_granularity
 from pinotpy.config.document import (
     Document,
     Text,
@@ -122,6 +122,13 @@ class Schema(Document):
     def field_specs(self) -> dict[str, FieldSpec]:
         """All columns by name in schema order: dimensions, metrics, time, date-times, complex."""
         return {spec.name: spec for spec in self._columns()}
+
+    @cached_property
+    def dates_as_texts(self) -> dict[str, DateTimeFormat]:
+        """Columns of texts whose format is a pattern of dates, or ISO 8601; most schemas have none."""
+        texts = (spec for spec in self._columns() if spec.data_type is DataType.STRING)
+        formats = ((spec.name, spec.date_time_format) for spec in texts)
+        return {name: found for name, found in formats if found and found.kind is TimeFormat.SIMPLE_DATE_FORMAT}
 
     @cached_property
     def unrecognized(self) -> dict[str, Any]:

@@ -36,6 +36,7 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
     "digits": ("STRING", [str(number) for number in range(0, 24, 2)]),
     "seen": ("TIMESTAMP", [1_700_000_000_000 + number for number in range(12)]),
     "flag": ("BOOLEAN", [False, True] * 6),
+    "ds": ("STRING", [f"202501{day:02}" for day in range(1, 13)]),
 }
 
 
@@ -46,9 +47,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
     specs = [
         {"name": name, "dataType": kind, "singleValueField": name != "tags"}
         for name, (kind, _) in COLUMNS.items()
-        if name != "seen"
+        if name not in ("seen", "ds")
     ]
     seen = {"name": "seen", "dataType": "TIMESTAMP", "format": "TIMESTAMP", "granularity": "1:MILLISECONDS"}
+    dates = {"name": "ds", "dataType": "STRING", "format": "SIMPLE_DATE_FORMAT|yyyyMMdd", "granularity": "1:DAYS"}
     config = {
         "tableName": "t",
         "tableType": "OFFLINE",
@@ -64,7 +66,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
         }
     )
     built.add_table(
-        Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": specs, "dateTimeFieldSpecs": [seen]}),
+        Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": specs, "dateTimeFieldSpecs": [seen, dates]}),
         TableConfig.from_json(config),
         [[rows.slice(0, 4)], [rows.slice(4, 4)], [rows.slice(8, 4)]],
     )
@@ -316,6 +318,14 @@ def test_a_comparison_that_a_text_ends_is_explained_beside_the_error(cluster: In
 
 def test_pql_names_columns_of_different_types_too(cluster: InProcessCluster) -> None:
     assert cluster.pql("SELECT COUNT(*) FROM t WHERE equals(digits, id) = 1")["warnings"] == [DIGITS_BESIDE_ID]
+
+
+def test_dates_of_another_form_are_named_beside_the_answer(cluster: InProcessCluster) -> None:
+    for _ in range(3):  # short answers, plans and templates that were kept
+        answer = cluster.sql("SELECT COUNT(*) FROM t WHERE ds = '2025-01-10'")
+        assert answer["resultTable"]["rows"] == [[0]] and answer["warnings"][0].endswith("; write '20250110'")
+        answer = cluster.sql("SELECT COUNT(*) FROM t WHERE ds = '20250110'")
+        assert answer["resultTable"]["rows"] == [[1]] and "warnings" not in answer
 
 
 def test_values_of_one_type_are_compared_without_a_word(cluster: InProcessCluster) -> None:
