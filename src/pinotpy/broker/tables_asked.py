@@ -41,15 +41,26 @@ def resolved(broker: Broker, table: str, dialect: Dialect, rights: TableRights) 
     """A table of the cluster. A refusal names it as the query does, and is the same if there is no such table."""
     true_name = broker.catalog.true_name(table, dialect)
     if not rights.may_read(raw_table_name(table) if true_name is None else true_name):
+        hint = _hint(_near_system_table(broker, table, dialect, rights))
         raise AccessDeniedError(
-            f"'{rights.client}' may not read table '{table}', or there is no such table", table=table
+            f"'{rights.client}' may not read table '{table}', or there is no such table{hint}", table=table
         )
     try:
         return broker.catalog.resolve(table, dialect)
     except TableNotFoundError as error:
         near = next(filter(rights.may_see, error.context.get("near", ())), None)
-        hint = "" if near is None else f"; did you mean {near!r}?"
+        hint = _hint(near or _near_system_table(broker, table, dialect, rights))
         raise TableNotFoundError(error.message + hint, table=table) from None
+
+
+def _near_system_table(broker: Broker, table: str, dialect: Dialect, rights: TableRights) -> str | None:
+    if broker.system is None or dialect is not Dialect.SQL:
+        return None
+    return broker.system.nearest(table, reads_cluster=rights.may_read_cluster())
+
+
+def _hint(near: str | None) -> str:
+    return "" if near is None else f"; did you mean {near!r}?"
 
 
 def catalog_question(broker: Broker, question: Question, rights: TableRights) -> Question:

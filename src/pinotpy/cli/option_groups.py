@@ -7,12 +7,16 @@ def run(common: DaemonOptions, broker_port: …) -> None: …
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pinotpy.cli import options
+from pinotpy.errors import NotFoundError, PinotError
+from pinotpy.names import split_table_name
 
 if TYPE_CHECKING:
     from pinotpy.client.controller import ControllerClient
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
     from pinotpy.config.settings_loading import Settings
 
     SettingsT = TypeVar("SettingsT", bound=Settings)
+
+# To compare longer names takes long.
+_NAME_CHARACTERS_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +85,32 @@ class ControllerOptions:
     controller_url: str
     access: Callable[[], Access]
 
+    @contextmanager
+    def client_of(self, table: str) -> Iterator[ControllerClient]:
+        """A client for what is done with one table: where there is no table of this name, the error has a near one of
+        those that the caller may see.
+        """
+        with self.client() as client:
+            try:
+                yield client
+            except NotFoundError as error:
+                raise NotFoundError(error.message + _near_table(client, table), **error.context) from None
+
     def print_status(self, answer: dict[str, Any]) -> None:
         """The answer to a change: its status line, or all of it as JSON."""
         options.print_status(answer, self.as_json)
+
+
+def _near_table(client: ControllerClient, table: str) -> str:
+    """What to say beside the error; "" where the table is there, or nobody says which there are."""
+    name = split_table_name(table)[0]
+    try:
+        known = client.tables()
+    except PinotError:
+        return ""
+    same = [each for each in known if each.lower() == name.lower()]
+    near = same or get_close_matches(name[:_NAME_CHARACTERS_MAX], known, 1)
+    return f"; did you mean '{near[0]}'?" if near and name not in known else ""
 
 
 def controller_options(

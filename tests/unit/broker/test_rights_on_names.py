@@ -160,6 +160,11 @@ def test_a_hint_names_the_nearest_table_that_the_client_may_see(scene: Scene) ->
     assert "did you mean 'ev_open'?" in error["message"]
     (error,) = scene.ask("SELECT COUNT(*) FROM other_hiden", Dialect.SQL)["exceptions"]
     assert "Other_hidden" not in error["message"]
+    # Of system tables one that the client may read.
+    (error,) = scene.ask("SELECT * FROM system.segmnts")["exceptions"]
+    assert "did you mean 'system.segments'?" in error["message"]
+    (error,) = scene.ask("SELECT * FROM system.instancs")["exceptions"]
+    assert "system.instances" not in error["message"]
 
 
 # --- system tables ----------------------------------------------------------------------------------------------------

@@ -78,6 +78,24 @@ def test_what_is_not_there_is_an_error_like_a_table_s(cluster: InProcessCluster,
     assert [each["errorCode"] for each in cluster.sql(text)["exceptions"]] == [code]
 
 
+@pytest.mark.parametrize(
+    ("table", "hint"),
+    [
+        ("information_schema.tabels", "; did you mean 'information_schema.tables'?"),
+        ("infromation_schema.COLUMNS", "; did you mean 'information_schema.columns'?"),
+        ("system.segmnts", "; did you mean 'system.segments'?"),
+        ("segmnts", ""),
+        ("x.y", ""),
+    ],
+)
+def test_a_near_name_is_told(cluster: InProcessCluster, table: str, hint: str) -> None:
+    for text in (f"SELECT * FROM {table}", f"DESCRIBE {table}"):
+        (error,) = cluster.sql(text)["exceptions"]
+        assert error["message"] == f"TableDoesNotExistError: no table '{table}'{hint}"
+    (error,) = cluster.pql("SELECT COUNT(*) FROM system.segmnts")["exceptions"]
+    assert "did you mean" not in error["message"]
+
+
 def test_the_engine_filters_groups_and_sorts_them(cluster: InProcessCluster) -> None:
     grouped = (
         "SELECT table_name, COUNT(*), SUM(docs), COUNT(bytes) FROM system.segments WHERE state = 'ONLINE' AND docs > 0 "

@@ -93,7 +93,28 @@ def test_a_table_is_shown_with_config_schema_sizes_segments_and_state(
         assert words in shown, (words, shown)
     assert "no server tells the size of 2 segments" in shown
     missing = call("show-table", "nope")
-    assert missing.status == 1 and "nope" in missing.err
+    assert missing.status == 1 and "nope" in missing.err and "did you mean" not in missing.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["show-table", "part"],
+        ["show-table", "Parts_OFFLINE"],
+        ["annotate-segments", "prats"],
+        ["show-retention", "part"],
+        ["reload-segments", "--table-name", "part"],
+        ["delete-table", "part", "--yes"],
+    ],
+)
+def test_of_a_table_that_is_not_there_a_near_name_is_told(
+    call: Any, harness: Harness, build: Build, command: list[str]
+) -> None:
+    with_segments(harness, build, "a")
+    ended = call(*command)
+    assert ended.status == 1 and ended.err.rstrip().endswith("; did you mean 'parts'?")
+    # The table is there, and what it lacks is another thing.
+    assert "did you mean" not in call("annotate-segments", "parts", "nosegment").err
 
 
 def test_long_lists_of_segments_say_that_they_were_cut(call: Any, harness: Harness, build: Build) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Final
 
 from pinotpy.broker.catalog import Half, Target
@@ -17,6 +18,8 @@ from pinotpy.errors import AccessDeniedError, InvalidQueryError, ServerUnreachab
 from pinotpy.rpc.given_rows import encode_given_rows
 from pinotpy.rpc.wire import FEATURE_GIVEN_ROWS, REQUEST_MAX_BYTES
 
+# Of a name that is none, as far as it is compared with others.
+NAME_CHARACTERS_MAX: Final = 100
 # What the rows of a query are called where segments are named.
 SEGMENT_NAME: Final = "rows"
 # Of a request the part for the query itself and the names around it.
@@ -38,6 +41,13 @@ class SystemTables:
     def find(self, name: str) -> SystemTable | None:
         """The table of this name, whatever its letter case; None if there is none."""
         return self._tables.get(name.lower()) if "." in name else None
+
+    def nearest(self, name: str, *, reads_cluster: bool) -> str | None:
+        """The table that is spelled most like a name, of those that a caller may read."""
+        if "." not in name:
+            return None
+        readable = [each.name for each in self._tables.values() if reads_cluster or not each.takes_cluster_right]
+        return next(iter(get_close_matches(name[:NAME_CHARACTERS_MAX].lower(), readable, 1)), None)
 
     def num_records(self, table: SystemTable) -> int:
         """About how many records are looked at for the table's rows."""

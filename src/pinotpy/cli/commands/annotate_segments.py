@@ -42,7 +42,7 @@ def run(
     from pinotpy.cli.showing import counted
 
     settings = AnnotateSettings(table, tuple(segments or ()), dry_run, parallelism, attempts, work_dir)
-    with ends_on_sigterm(), common.client() as client, options.progress(common.as_json) as bar:
+    with ends_on_sigterm(), common.client_of(table) as client, options.progress(common.as_json) as bar:
         task = bar.add_task("annotating", total=None)
         report = annotate_segments(
             client,

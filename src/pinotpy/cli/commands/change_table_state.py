@@ -18,5 +18,5 @@ def run(
     state: Annotated[str, typer.Option("--state", help="enable or disable")],
     table_type: Annotated[str, typer.Option("--table-type", help="OFFLINE or REALTIME")] = "OFFLINE",
 ) -> None:
-    with common.client() as client:
+    with common.client_of(table_name) as client:
         common.print_status(client.change_table_state(table_name, state, table_type=table_type))

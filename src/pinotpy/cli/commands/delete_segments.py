@@ -49,7 +49,7 @@ def run(
     if suffix is not None and table_type.upper() not in ("", suffix):
         raise UserError(f"the table is named with type {suffix}, and --table-type says {table_type}")
     table_type = suffix or table_type
-    with common.client() as client:
+    with common.client_of(table) as client:
         chosen = _chosen(client, table, segments or [], table_type, older_than)
         number = sum(len(names) for names in chosen.values())
         if number == 0:

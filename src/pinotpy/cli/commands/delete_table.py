@@ -30,7 +30,7 @@ def run(
         raise UserError(
             "expected the name of one table: pinotpy delete-table TABLE, such as flights or flights_OFFLINE"
         )
-    with common.client() as client:
+    with common.client_of(table_name) as client:
         if not yes:
             num_segments = sum(len(names) for names in client.segments(table_name).values())
             confirm(f"Delete table '{table_name}' with its {counted(num_segments, 'segment')}", yes=yes)

@@ -26,6 +26,6 @@ def run(
 ) -> None:
     if bool(table_name) == bool(job_id):
         raise UserError("expected either --table-name (reload it) or --job-id (show a reload)")
-    with common.client() as client:
+    with common.client_of(table_name) if table_name else common.client() as client:
         jobs = [job_id] if job_id else client.reload_segments(table_name, segment_name or None)["reloadJobIds"]
         follow_reloads(client, jobs, wait=wait, timeout_s=timeout_s, as_json=common.as_json)

@@ -33,7 +33,7 @@ def run(
         raise UserError("expected names of segments or --all, found both")
     if crc is not None and len(segments or []) != 1:
         raise UserError("--crc goes with the name of one segment")
-    with common.client() as client:
+    with common.client_of(table) as client:
         kept = client.deleted_segments(table)
         if not segments and not every:
             _list(common, table, kept)

@@ -34,7 +34,7 @@ def run(
 ) -> None:
     if end_entry and revert_entry:
         raise UserError("expected either --end-entry or --revert-entry")
-    with common.client() as client:
+    with common.client_of(table_name) as client:
         if end_entry:
             client.end_replace_segments(table_name, end_entry, table_type=table_type, timeout_s=timeout_s)
         if revert_entry:

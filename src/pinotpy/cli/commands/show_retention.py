@@ -19,7 +19,7 @@ def run(
     common: ControllerOptions,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="name of the table")],
 ) -> None:
-    with common.client() as client:
+    with common.client_of(table) as client:
         plans = client.retention(table)
     if common.as_json:
         typer.echo(json.dumps(plans, indent=2))

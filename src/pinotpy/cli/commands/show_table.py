@@ -23,7 +23,7 @@ def run(
     from pinotpy.names import split_table_name
 
     name = split_table_name(table)[0]
-    with common.client() as client:
+    with common.client_of(table) as client:
         configs = client.table(table)
         size = client.table_size(name)
         ideal, view = client.ideal_state(name), client.external_view(name)
