@@ -20,6 +20,7 @@ from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import RowPipeline, read_rows
 from pinotpy.ingest.readers.spec import InputFile
 from pinotpy.ingest.sniffing.building import Reading
+from pinotpy.ingest.sniffing.documents import why_no_time_column
 from pinotpy.ingest.sniffing.guess import ColumnGuess, Guess
 from pinotpy.ingest.sniffing.lessons import HEADER_AGAIN, cause_lines
 
@@ -56,14 +57,16 @@ def print_reading(console: Console, reading: Reading) -> None:
 def guesses_of(reading: Reading) -> list[Guess]:
     """What is about the file as a whole: how it is read, and what the table is like."""
     segments = reading.table_config.segments
+    time_column = segments.time_column_name
+    why_time = "" if time_column else why_no_time_column(reading.sniffed.columns)
     null_texts = dict.fromkeys(text for column in reading.sniffed.columns for text in column.null_texts)
     return [
         *reading.sniffed.guesses,
         Guess("no value", ", ".join(["an empty field", *map(repr, list(null_texts)[:6])]), 1.0, "--null-text TEXT",
               "adds a text; --keep-text TEXT takes one away"),
         Guess("table", reading.table_config.raw_table_name, 1.0, "--table NAME"),
-        Guess("time column", segments.time_column_name or "none", 0.8 if segments.time_column_name else 1.0,
-              "--time-column NAME", "'' is none"),
+        Guess("time column", time_column or "none", 0.8 if time_column else 1.0,
+              "--time-column NAME", why_time or "'' is none"),
     ]  # fmt: skip
 
 

@@ -120,6 +120,21 @@ def test_texts_that_mean_no_value_are_added_and_taken_away(pinotpy: Any, tmp_pat
     assert [row["a"] for row in other.rows] == [1, None, 3]
 
 
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ("a,1\nb,2\n", "no column of times"),
+        ("a,2021-01-02\nb,\n", "column 'at' has rows without a time"),
+        ("a,1850-01-02\nb,1850-01-03\n", "column 'at' has times outside of 1971 to 2071"),
+        ("a,2021-01-02\nb,2021-01-03\nc,later\n",
+         "column 'at' is text: dates but for 'later'; --null-text later makes that no value"),
+    ],
+)  # fmt: skip
+def test_why_there_is_no_time_column_is_told(pinotpy: Any, tmp_path: Path, rows: str, why: str) -> None:
+    told = infer(pinotpy, written(tmp_path / "t.csv", f"name,at\n{rows}")).guess("time column")
+    assert (told["value"], told["why"]) == ("none", why)
+
+
 def test_the_time_column_and_the_table_are_named_by_flags(pinotpy: Any, tmp_path: Path) -> None:
     path = written(tmp_path / "my orders.csv", "ordered,sent\n2021-01-02,2021-01-03\n")
     first = infer(pinotpy, path)
@@ -133,6 +148,7 @@ def test_the_time_column_and_the_table_are_named_by_flags(pinotpy: Any, tmp_path
     assert (config["tableName"], config["segmentsConfig"]["timeColumnName"]) == ("sales", "sent")
     none = infer(pinotpy, path, "--time-column", "")
     assert "timeColumnName" not in none.document["tableConfig"]["segmentsConfig"]
+    assert none.guess("time column")["why"] == "'' is none"
 
 
 def test_the_text_for_people_has_every_guess_with_its_flag(pinotpy: Any, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -18,6 +18,7 @@ from pinotpy.ingest.sniffing import expressions
 from pinotpy.ingest.sniffing.fields import Field
 from pinotpy.ingest.sniffing.guess import NULL_TEXTS, NULL_TEXTS_OF_TEXT, ColumnGuess, LateValue, Wishes
 from pinotpy.ingest.sniffing.matching import every
+from pinotpy.ingest.sniffing.near_types import why_text
 from pinotpy.ingest.sniffing.texts import FINER_THAN_MILLIS, Marks, TextGuess, guess_text
 from pinotpy.ingest.time_values import millis_from_temporal
 
@@ -124,6 +125,8 @@ def column_guess(
         if not single_value:
             return ColumnGuess(name, field.source, data_type, False, plain, 1.0, "", flag, True)
         guess = _as_wished(data_type, guess, marks)
+    elif guess.data_type is DataType.STRING and not guess.why:
+        guess = replace(guess, why=why_text(found.texts, marks))
     nulls = found.nulls_of_text if guess.data_type is DataType.STRING else found.nulls
     nulls = tuple(dict.fromkeys((*nulls, *wishes.null_texts)))
     value = expressions.without_nulls(own, nulls)

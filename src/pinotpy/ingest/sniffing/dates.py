@@ -20,7 +20,8 @@ from pinotpy.functions.time.date_parsing import parse_instants
 from pinotpy.ingest.sniffing.matching import every
 
 ORDERS: Final = ("ymd", "dmy", "mdy")
-_SHAPE: Final = (
+# Of a date by digits, and a time of day.
+SHAPE: Final = (
     r"^(?P<a>\d{1,4})(?P<s>[-/.])(?P<b>\d{1,2})(?P<u>[-/.])(?P<c>\d{1,4})"
     r"(?:(?P<j>[T ]|, )(?P<h>\d{1,2})(?P<m>:\d{2})(?P<x>:\d{2})?(?P<f>[.,]\d{1,9})?(?P<p> ?[AaPp][Mm])?"
     r"(?P<z> ?(?:Z|[+-]\d{2}:?\d{2}))?)?$"
@@ -59,7 +60,7 @@ def date_guess(values: pa.Array, prefers: Iterable[str]) -> DateGuess | None:
     first = values[0].as_py() if len(values) else ""
     if not any(letter.isdigit() for letter in first) or len(first) > 40:
         return None
-    if every(values, _SHAPE):
+    if every(values, SHAPE):
         return _by_digits(values, tuple(prefers))
     if every(values, _MONTH_NAME):
         for pattern in _NAMED:
@@ -70,7 +71,7 @@ def date_guess(values: pa.Array, prefers: Iterable[str]) -> DateGuess | None:
 
 
 def _by_digits(values: pa.Array, prefers: tuple[str, ...]) -> DateGuess | None:
-    parts = pc.extract_regex(values, _SHAPE)
+    parts = pc.extract_regex(values, SHAPE)
     texts = {name: pc.struct_field(parts, name) for name in "asbucjhmxfpz"}
     separators = set(texts["s"].unique().to_pylist()) | set(texts["u"].unique().to_pylist())
     if len(separators) != 1:

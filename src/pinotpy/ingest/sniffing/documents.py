@@ -98,6 +98,22 @@ def time_column_of(columns: Sequence[ColumnGuess], wished: str | None) -> str | 
     return None
 
 
+def why_no_time_column(columns: Sequence[ColumnGuess]) -> str:
+    """Why `time_column_of` finds none among columns of times, and what would be times but for some texts."""
+    times = [column for column in columns if column.data_type is DataType.TIMESTAMP]
+    if not times:
+        near = next((column for column in columns if "dates" in column.why), None)
+        return "no column of times" if near is None else f"column '{near.name}' is text: {near.why}"
+    first = times[0]
+    if not first.single_value:
+        return f"column '{first.name}' has lists of times"
+    if first.has_nulls:
+        return f"column '{first.name}' has rows without a time"
+    if time_column_of(columns, None) is None:
+        return f"column '{first.name}' has times outside of 1971 to 2071"
+    return ""  # none was asked for
+
+
 def checked_documents(schema: dict[str, Any], table: dict[str, Any]) -> tuple[Schema, TableConfig]:
     """Both as every other command checks them. Raises InvalidConfigError."""
     parsed_schema, parsed_table = Schema.from_json(schema), TableConfig.from_json(table)

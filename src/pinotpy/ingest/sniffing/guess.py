@@ -8,9 +8,14 @@ from typing import Any, Final
 
 from pinotpy.data_types import DataType
 
-# Texts that stand for no value. In columns of text only the first of them: 'None' and '-' may be meant.
-NULL_TEXTS_OF_TEXT: Final = ("NULL", "null", "Null", "\\N", "NA", "N/A", "n/a", "#N/A")
-NULL_TEXTS: Final = (*NULL_TEXTS_OF_TEXT, "na", "None", "none", "nil", "NaN", "nan", "-", "--", "?")
+# Texts that stand for no value. In columns of text only the first of them: 'None' and '-' may be meant, and 'keine
+# Angabe' is an answer to a question.
+_GERMAN: Final = ("k.A.", "k. A.", "K.A.", "k.A")
+NULL_TEXTS_OF_TEXT: Final = ("NULL", "null", "Null", "\\N", "NA", "N/A", "n/a", "#N/A", *_GERMAN)
+NULL_TEXTS: Final = (
+    *(*NULL_TEXTS_OF_TEXT, "na", "None", "none", "nil", "NaN", "nan", "-", "--", "?"),
+    *("keine Angabe", "Keine Angabe", "keine Angaben", "Keine Angaben"),
+)
 
 
 @dataclass(frozen=True, slots=True)
