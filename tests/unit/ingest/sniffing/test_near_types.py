@@ -1,5 +1,5 @@
-"""Proves which words of a column mean no value, and that a column which would be numbers or dates but for some texts says
-so, with the flag that makes them no value.
+"""Proves which words of a column mean no value, and that a column which would be numbers or dates but for some texts
+says so, with the flag that makes them no value.
 """
 
 from __future__ import annotations
