@@ -101,7 +101,7 @@ class Cursor:
 
     def unexpected(self, expected: str, *, keywords: Iterable[str] = (), hint: str = "") -> ParseError:
         """expected …, found …; with the keyword that was perhaps meant."""
-        hint = self._sign_hint() or hint or self.near(keywords)
+        hint = self._sign_hint() or hint or self._quotes_hint() or self.near(keywords)
         return self.error(f"expected {expected}, found {self.found()}{'; ' + hint if hint else ''}")
 
     def _sign_hint(self) -> str:
@@ -120,6 +120,13 @@ class Cursor:
                 f"or {column}.{_clip(path.removeprefix('$.'))} in SQL"
             )
         return ""
+
+    def _quotes_hint(self) -> str:
+        """How `DATE "2025-01-10"` is written: in double quotes it is a name."""
+        word = self.ahead(-1).value.upper()
+        if self.token.kind != QUOTED or word not in ("DATE", "TIME", "TIMESTAMP"):
+            return ""
+        return f"texts have single quotes: {word} '{_clip(self.token.value)}'"
 
     def near(self, keywords: Iterable[str]) -> str:
         """The question whether a keyword was meant by the current word; "" if none is near."""

@@ -179,6 +179,9 @@ class SqlExpressionParser(ExpressionParser):
 
     def _dated(self) -> Expression | None:
         """DATE '…', TIME '…' and TIMESTAMP '…' are their text; what the last one is beside decides (sql_instants)."""
+        if self.cursor.ahead().kind == QUOTED and self.cursor.word in RESERVED:
+            self.cursor.take()
+            raise self.cursor.unexpected("a text")
         if self.cursor.ahead().kind != STRING:
             return None
         word = self.cursor.take().value.upper()

@@ -57,11 +57,15 @@ def test_show_tables_lists_what_the_cluster_has(cluster: InProcessCluster) -> No
 def test_describe_shows_columns_in_the_order_of_the_schema(cluster: InProcessCluster) -> None:
     described = [
         ["city", "STRING", "NO", "nowhere", "DIMENSION", False],
-        ["tags", "STRING", "YES", "null", "DIMENSION", True],
-        ["fare", "DOUBLE", "YES", "0.0", "METRIC", False],
+        ["tags", "STRING", "YES", None, "DIMENSION", True],
+        ["fare", "DOUBLE", "YES", None, "METRIC", False],
     ]
     assert rows_of(cluster, "DESCRIBE TRIPS") == rows_of(cluster, "SHOW COLUMNS IN default.trips") == described
     names = [row[0] for row in rows_of(cluster, "DESC system.segments")]
+    defaults = (
+        "SELECT column_name FROM information_schema.columns WHERE column_default IS NULL AND table_name = 'trips'"
+    )
+    assert rows_of(cluster, defaults) == [["tags"], ["fare"]]
     assert names[:4] == ["table_name", "table_type", "table_name_with_type", "segment_name"]
 
 

@@ -18,6 +18,8 @@ HINTS = {
     "a->>'k' = 'x'": ("JSON_EXTRACT_SCALAR(a, '$.k', 'STRING'), or a.k in SQL", 3),
     "a->'$.k' = 'x'": ("JSON_EXTRACT_SCALAR(a, '$.k', 'STRING'), or a.k in SQL", 3),
     "a = “x”": ("straight quotes: ' around a text, \" around a name", 5),
+    'a = date "2025-01-10"': ("texts have single quotes: DATE '2025-01-10'", 10),
+    'f(TIMESTAMP "2025-01-10") = a': ("texts have single quotes: TIMESTAMP '2025-01-10'", 13),
     "a = ‘x’": ("straight quotes: ' around a text", 5),
 }
 

@@ -12,6 +12,7 @@ from pinotpy.config.field_spec import FieldSpec, json_from_stored
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidConfigError
+from pinotpy.functions.scalar.conversions import timestamp_text
 from pinotpy.names import raw_table_name
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ def _columns_of(schema: Schema, schema_name: str, table: str) -> Iterator[Row]:
             table,
             spec.name,
             position,
-            _default_text(spec) if schema_name == USER_SCHEMA else None,
+            _default_text(spec) if schema_name == USER_SCHEMA and (is_never_null or _names_default(spec)) else None,
             "NO" if is_never_null else "YES",
             spec.data_type.value,
             spec.max_length if has_length else None,
@@ -123,6 +124,16 @@ def _columns_of(schema: Schema, schema_name: str, table: str) -> Iterator[Row]:
         )
 
 
+def _names_default(spec: FieldSpec) -> bool:
+    """Whether it is the schema that says what a row without a value has. The default of a type, -2147483648 of INT, is
+    what nulls are stored as and no value that anybody meant.
+    """
+    return spec.default_null_value is not None
+
+
 def _default_text(spec: FieldSpec) -> str:
-    """What is stored where the input has no value, as text."""
-    return str(json_from_stored(spec.default_null_stored, spec.data_type))
+    """What is stored where the input has no value, as a query shows it."""
+    stored = spec.default_null_stored
+    if spec.data_type is DataType.TIMESTAMP and isinstance(stored, int):
+        return timestamp_text(stored)
+    return str(json_from_stored(stored, spec.data_type))

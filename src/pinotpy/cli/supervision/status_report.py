@@ -126,18 +126,22 @@ def print_report(report: StatusReport, *, as_json: bool) -> None:
     console.print(
         escape(f"{report.standing.value}{by}, since {_time(report.started_ms)}, in {where}{doing}"), soft_wrap=True
     )
-    daemons = Table("daemon", "process", "port", "state", "since", "restarts", "last failure", show_edge=False)
+    # 80 columns take all of it: failures, which are sentences, stand below.
+    daemons = Table("daemon", "process", "port", "state", "since", "restarts", show_edge=False)
     for name, daemon in report.daemons.items():
         daemons.add_row(
             name,
             str(daemon.process.pid) if daemon.process and daemon.is_alive else "-",
             str(daemon.port),
             _phase(daemon),
-            _time(daemon.since_ms),
+            _time(daemon.since_ms, with_zone=False),
             str(daemon.restarts),
-            escape(f"{_time(daemon.failure.at_ms)} {daemon.failure.reason}") if daemon.failure else "",
         )
     console.print(daemons)
+    for name, daemon in report.daemons.items():
+        if daemon.failure is not None:
+            failed = f"last failure of {name}: {_time(daemon.failure.at_ms, with_zone=False)} {daemon.failure.reason}"
+            console.print(escape(failed), soft_wrap=True)
     if report.tables:
         tables = Table("table", "segments", "replicas serving", "failed", show_edge=False)
         for table in report.tables:
@@ -166,10 +170,12 @@ def _phase(daemon: DaemonState) -> str:
     return daemon.phase.value
 
 
-def _time(ms: int) -> str:
+def _time(ms: int, *, with_zone: bool = True) -> str:
+    """On this machine's clock."""
     if not ms:
         return "-"
-    return datetime.datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "seconds")
+    local = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).astimezone()
+    return (local if with_zone else local.replace(tzinfo=None)).isoformat(" ", "seconds")
 
 
 def _iso(ms: int) -> str | None:

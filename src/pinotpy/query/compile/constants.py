@@ -47,10 +47,10 @@ def compile_without_table(statement: Statement, options: QueryOptions, check: Ch
     checked = CheckedExpressions(types_of(empty), check)
     rows = Rows(empty, 1, _no_column, _no_column)
 
-    def computable(written: Expression) -> Expression:
+    def computable(written: Expression, alias: str | None = None) -> Expression:
         check()
         check_functions(written)
-        _expect_constant(written)
+        _expect_constant(written, alias)
         expression = fold_functions(at_moment(fold_functions(written, null_handling=True), now_ms), null_handling=True)
         checked.value(expression)
         return expression
@@ -58,7 +58,7 @@ def compile_without_table(statement: Statement, options: QueryOptions, check: Ch
     output: list[OutputColumn] = []
     aliases: set[str | None] = set()
     for item in statement.select:
-        expression = computable(item.expression)
+        expression = computable(item.expression, item.alias)
         if item.alias is not None and item.alias in aliases:
             raise parse_error(f"expected each alias once, found '{item.alias}' twice", item.expression.position)
         aliases.add(item.alias)
@@ -83,7 +83,8 @@ def compile_without_table(statement: Statement, options: QueryOptions, check: Ch
     )
 
 
-def _expect_constant(expression: Expression) -> None:
+def _expect_constant(expression: Expression, alias: str | None = None) -> None:
+    """alias: what the expression is called, which `DATE "2025-01-10"` is meant as a date."""
     if isinstance(expression, Literal):
         return
     if isinstance(expression, Call) and not is_aggregation(expression.name):
@@ -93,9 +94,12 @@ def _expect_constant(expression: Expression) -> None:
                 _expect_constant(arg)
             return
     what = print_expression(expression, Dialect.SQL)
+    hint = ""
+    if alias is not None and isinstance(expression, Identifier) and what.upper() in ("DATE", "TIME", "TIMESTAMP"):
+        hint = f"; texts have single quotes: {what.upper()} '{alias[:40]}'"
     raise InvalidQueryError(
         f"QueryValidationError: Data source (FROM clause) not found; '{what[:80]}' needs a "
-        f"table{position_text(expression.position)}"
+        f"table{position_text(expression.position)}{hint}"
     )
 
 
