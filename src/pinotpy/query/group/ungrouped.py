@@ -85,9 +85,7 @@ def known_from(plan: ScanPlan, entry: AggregationLayout) -> str | None:
 
 
 def _is_recorded_as_read_off(plan: ScanPlan, layout: Layout) -> bool:
-    """Whether the reference reads no value either, which its counters tell: COUNTs alone, or dictionaries alone (pql-live
-    §1.16).
-    """
+    """Whether the reference reads no value either, as its counters tell: COUNTs alone, or dictionaries alone."""
     counts = [entry.function.name == "count" for entry in layout.aggregations]
     return all(counts) or all(known_from(plan, entry) == "dictionaries" for entry in layout.aggregations)
 
