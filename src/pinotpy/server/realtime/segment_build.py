@@ -59,7 +59,12 @@ def columns_of_chunks(
             for chunk in chunks
             if chunk.first_row < end_row and chunk.end_row > first_row
         ]
-        return chunked_column(parts, schema.field_specs[name])
+        spec = schema.field_specs[name]
+        if not spec.data_type.stored.is_fixed and len({part.type for part in parts}) > 1:
+            # Some chunks number their texts, others do not. As bytes: nobody has to look at them again.
+            plain = pa.large_binary() if spec.single_value else pa.list_(pa.large_binary())
+            parts = [part.cast(plain) for part in parts]
+        return chunked_column(parts, spec)
 
     order = row_order(stored, schema, sorted_by) if sorted_by else None
     if order is None:

@@ -34,12 +34,16 @@ def test_texts_that_chunks_hold_in_different_forms_meet(tmp_path: Path) -> None:
     """Few distinct ones have a dictionary once they are frozen, many do not, and rows that still come number theirs."""
     words = [*(f"word {row % 3}" for row in range(400)), *(f"word {row}" for row in range(400)), "last"]
     rows = rows_of(random.Random(4), len(words)).set_column(1, "word", pa.array(words))
+    lists = [None if number % 7 == 0 else [word, f"{word}!"] for number, word in enumerate(words)]
+    rows = rows.set_column(rows.schema.get_field_index("words"), "words", pa.array(lists))
     log = filled_log(SCHEMA, CONFIG, [rows], chunk_rows=400, batch_rows=100)
-    parts = [chunk.stored("word", 0, chunk.num_rows).type for chunk in log.view().chunks]
-    assert len({str(part) for part in parts}) > 1
+    for column in ("word", "words"):
+        parts = [chunk.stored(column, 0, chunk.num_rows).type for chunk in log.view().chunks]
+        assert len({str(part) for part in parts}) > 1
     columns = columns_of_chunks(SCHEMA, log.view().chunks, (0, len(words)))
     built = build_segment(SCHEMA, CONFIG, columns, tmp_path / "chunks", "s", threads=1)
     assert built.crc == build_segment(SCHEMA, CONFIG, [rows], tmp_path / "rows", "s").crc
+    assert {columns.take("word").type, columns.take("words").type.value_type} == {pa.large_binary()}
 
 
 @pytest.mark.parametrize(
