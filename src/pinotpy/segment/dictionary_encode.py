@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,12 +61,16 @@ def encode_fixed(values: NDArray[Any]) -> Encoded:
 
 
 def has_many_distinct(values: NDArray[Any]) -> bool:
-    """Whether about a quarter of the values or more are distinct, by how often values of a sample meet.
+    """Whether about a quarter of the values or more are distinct, by how many of a sample are.
 
-    Among k values drawn from d, about k² / 2d pairs are equal.
+    k values that are drawn from d have about d (1 - exp(-k / d)) distinct ones.
     """
+    if not len(values):
+        return False
     sample = np.sort(values[:: max(1, len(values) // _SAMPLE)])
-    return int(np.count_nonzero(sample[1:] == sample[:-1])) * len(values) < 2 * len(sample) ** 2
+    num_distinct = 1 + int(np.count_nonzero(sample[1:] != sample[:-1]))
+    quarter = len(values) / 4
+    return num_distinct > quarter * -math.expm1(-len(sample) / quarter)
 
 
 def _sorted_fixed(values: NDArray[Any]) -> Encoded:

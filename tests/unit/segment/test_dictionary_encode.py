@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pinotpy.segment import dictionary_encode
-from pinotpy.segment.dictionary_encode import encode_fixed
+from pinotpy.segment.dictionary_encode import encode_fixed, has_many_distinct
 
 
 @pytest.mark.parametrize("dtype", ["<i4", "<i8", "<f4", "<f8"])
@@ -63,3 +63,12 @@ def test_many_distinct_values_are_sorted_and_few_are_hashed(
     monkeypatch.setattr(dictionary_encode, "_sorted_fixed", lambda given: called.append(given) or by_sorting(given))
     assert encode_fixed(values).cardinality == len(np.unique(values))
     assert bool(called) is is_sorted
+
+
+@pytest.mark.parametrize("size", [100, 8_192, 9_000, 16_384, 20_000, 65_536, 1_000_000])
+def test_values_of_which_many_are_distinct_are_told_from_others_at_any_size(size: int) -> None:
+    dice = np.random.default_rng(size)
+    for share, expected in ((1 / 16, False), (1.0, True), (4.0, True)):
+        assert has_many_distinct(dice.integers(0, int(size * share), size)) is expected
+    assert not has_many_distinct(np.arange(size) % 2)
+    assert has_many_distinct(np.arange(size))
