@@ -15,7 +15,7 @@ from pinotpy.ingest.sniffing.matching import every, some
 
 PATTERNS = [
     *(value for name, value in vars(texts).items() if isinstance(value, str) and value.startswith("^")),
-    dates._SHAPE,
+    dates.SHAPE,
     dates._MONTH_NAME,
     r"^\s*[\[{]",
     r":\d{2}[.,]\d{3}\d*[1-9]",
