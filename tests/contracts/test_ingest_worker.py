@@ -4,6 +4,7 @@ is begun again, without a row lost or doubled.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -23,6 +24,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError, UserError
 from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.to_arrow import column_to_arrow
+from pinotpy.server.realtime import closed_rows
 from pinotpy.server.realtime.ingest_worker import IngestPartition, IngestWorker, PartitionSpec
 from pinotpy.server.realtime.local_worker import LocalWorker
 from pinotpy.server.realtime.workers import process_partition
@@ -183,6 +185,37 @@ def killed(processes: ProcessWorker) -> None:
     (pid,) = processes.pids()
     os.kill(pid, signal.SIGKILL)
     until(lambda: processes.pids() not in ([], [pid]))
+
+
+def num_anonymous_files(pid: int) -> int:
+    """That a process has open, with those of its maps."""
+    found = 0
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(OSError):  # closed meanwhile
+            found += "memfd:" in os.readlink(f"/proc/{pid}/fd/{descriptor}")
+    return found
+
+
+def test_the_memory_of_a_closed_partition_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In both processes, though nobody looks for circles."""
+    monkeypatch.setattr(closed_rows, "ROWS_KEPT_S", 0.5)
+    processes = ProcessWorker(SystemClock(), num_processes=1)
+    write(tmp_path / "s", 0, 100)
+    gc.collect()
+    gc.disable()
+    try:
+        before = num_anonymous_files(os.getpid())
+        mine: list[IngestPartition] = []  # as who reads a partition refers to it, and it to them
+        partition = processes.open(spec(tmp_path / "s"), mine.reverse)
+        mine.append(partition)
+        has_read(partition, 100)
+        (pid,) = processes.pids()
+        assert num_anonymous_files(os.getpid()) > before and num_anonymous_files(pid) == 1
+        partition.close()
+        until(lambda: (num_anonymous_files(os.getpid()), num_anonymous_files(pid)) == (before, 0))
+    finally:
+        gc.enable()
+        processes.close()
 
 
 def test_a_process_that_is_killed_goes_on_behind_its_rows(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -44,7 +45,9 @@ class Columns:
         self._names = set(batch.schema.names)
         self._checked_time_column = checked_time_column
         self._stored: dict[str, Converted] = dict(stored or {})
-        self.transforms: TransformRows = plan.rows(batch, self.stored)
+        # A circle would keep the batch until circles are looked for.
+        columns = weakref.proxy(self)
+        self.transforms: TransformRows = plan.rows(batch, lambda name: columns.stored(name))  # noqa: PLW0108 (holds it)
 
     def checked(self, spec: FieldSpec) -> Converted:
         """The column with its time range and lengths checked, as it goes into segments."""

@@ -60,28 +60,36 @@ def halving(
 
     `one` raises ValueError with the cause of a value that is bad.
     """
-    bad: list[Bad] = []
-
-    def convert_slice(start: int, length: int) -> list[pa.Array]:
-        piece = values.slice(start, length)
-        try:
-            return [convert(piece)]
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-            if length > 1:
-                half = length // 2
-                return [*convert_slice(start, half), *convert_slice(start + half, length - half)]
-        if not piece[0].is_valid:
-            return [pa.nulls(1, out_type)]
-        try:
-            return [pa.array([one(piece[0].as_py())], out_type)]
-        except (ValueError, OverflowError, TypeError, pa.ArrowInvalid) as error:
-            bad.append(Bad(start, str(error)))
-            return [pa.nulls(1, out_type)]
-
     if len(values) == 0:
         return Converted(pa.array([], out_type))
-    pieces = convert_slice(0, len(values))
+    bad: list[Bad] = []
+    pieces: list[pa.Array] = []
+    # No function that calls itself: it would be a circle, which keeps the values until circles are looked for.
+    waiting = [(0, len(values))]
+    while waiting:
+        start, length = waiting.pop()
+        piece = values.slice(start, length)
+        try:
+            pieces.append(convert(piece))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            half = length // 2
+            if half:
+                waiting += [(start + half, length - half), (start, half)]
+            else:
+                pieces.append(_one_value(piece[0], start, one, out_type, bad))
     return Converted(pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces), bad)
+
+
+def _one_value(
+    value: pa.Scalar, row: int, one: Callable[[Any], Any], out_type: pa.DataType, bad: list[Bad]
+) -> pa.Array:
+    if not value.is_valid:
+        return pa.nulls(1, out_type)
+    try:
+        return pa.array([one(value.as_py())], out_type)
+    except (ValueError, OverflowError, TypeError, pa.ArrowInvalid) as error:
+        bad.append(Bad(row, str(error)))
+        return pa.nulls(1, out_type)
 
 
 def by_unique(values: pa.Array, one: Callable[[Any], Any], out_type: pa.DataType) -> Converted:

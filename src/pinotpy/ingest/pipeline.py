@@ -233,7 +233,8 @@ class RowPipeline:
 
     def _filtered(self, rows: InputBatch, ledger: RowLedger) -> InputBatch:
         """The rows that go on: neither left out by the filter nor such that it cannot be evaluated, which are bad."""
-        verdict = Columns(self._transforms, rows.batch).transforms.filtered()
+        columns = Columns(self._transforms, rows.batch)
+        verdict = columns.transforms.filtered()
         bad = {bad.row: bad.cause for bad in verdict.bad}
         if not bad and not pc.any(verdict.array).as_py():
             return rows

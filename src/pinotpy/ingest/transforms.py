@@ -175,20 +175,19 @@ def _by_rows(
     """
     bad: list[Bad] = []
     pieces: list[pa.Array | int] = []  # an int stands for so many nulls
-
-    def compute_slice(start: int, length: int) -> None:
+    # No function that calls itself: see `halving`.
+    waiting = [(0, count)] if count else []
+    while waiting:
+        start, length = waiting.pop()
         try:
             pieces.append(compute({name: typed.rows(start, length) for name, typed in inputs.items()}, length))
         except QueryExecutionError as error:
-            if length > 1:
-                compute_slice(start, length // 2)
-                compute_slice(start + length // 2, length - length // 2)
+            half = length // 2
+            if half:
+                waiting += [(start + half, length - half), (start, half)]
             else:
                 bad.append(Bad(start, f"{what}: {error.message}"))
                 pieces.append(1)
-
-    if count:
-        compute_slice(0, count)
     arrays = [piece for piece in pieces if isinstance(piece, pa.Array)]
     known = out_type if out_type is not None else arrays[0].type if arrays else pa.null()
     # Types of constants do not depend on rows, nor do those of functions: all pieces have one type.

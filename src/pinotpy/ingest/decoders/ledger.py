@@ -14,6 +14,7 @@ SAMPLES_MAX: Final = 10
 SAMPLE_CHARACTERS_MAX: Final = 256
 # Causes may quote what was found: the most frequent ones of so many are shown, all others are counted as one.
 CAUSES_MAX: Final = 100
+_CAUSES_SHOWN: Final = 20
 _OTHER: Final = "other causes"
 
 
@@ -120,6 +121,14 @@ class StreamLedger:
             cause = _OTHER
         self.causes[cause] += count
 
+    def _shown_causes(self) -> dict[str, int]:
+        """The most frequent ones, and how many have others: together all rejected rows."""
+        causes = self.causes.copy()  # another thread counts on
+        others = causes.pop(_OTHER, 0) + sum(causes.values())
+        shown = dict(causes.most_common(_CAUSES_SHOWN))
+        others -= sum(shown.values())
+        return shown | ({_OTHER: others} if others else {})
+
     def rejects_all(self) -> str:
         """The first cause if there were records and none became a row: more likely the decoder's fault than theirs.
         Empty otherwise.
@@ -146,7 +155,7 @@ class StreamLedger:
             "rejected": self.rejected,
             "addedByUnnesting": self.added,
             "rowsWithoutTime": self.null_times,
-            "causes": dict(self.causes.most_common(20)),
+            "causes": self._shown_causes(),
             "samples": [
                 {"offset": each.offset, "column": each.column, "cause": each.cause, "record": each.text}
                 for each in list(self.samples)

@@ -83,6 +83,12 @@ class LogPieces:
             except PinotError:
                 log.exception("columns are left to queries table=%s segment=%s", self._table, piece.name)
 
+    def forget(self) -> None:
+        """Give up all rows of a log that nobody asks any more; pieces that were taken keep them."""
+        self._log.forget()
+        with self._lock:
+            self._frozen, self._current = {}, None
+
     def _pieces_of(self, log_view: LogView) -> PieceView:
         frozen: dict[_Key, Piece] = {}
         tail = []

@@ -200,6 +200,11 @@ class LogRanges:
             self._view = replace(view, segments=view.segments[1:])
         self.give_up_before(first.end_row)
 
+    def forget(self) -> None:
+        """Give up all rows. Views that were taken keep them."""
+        with self._lock:
+            self._view = replace(self._view, chunks=())
+
     def ended_range(self, name: str) -> tuple[int, int]:
         """First and end row of a segment that has ended; raises DataError."""
         for segment in self._view.segments:

@@ -13,6 +13,7 @@ from pinotpy.segment.consuming.frozen_chunk import freeze_chunk
 from pinotpy.segment.consuming.log_pieces import LogPieces, PieceView
 from pinotpy.segment.consuming.log_ranges import LogView, SegmentRange
 from pinotpy.segment.consuming.memory import HeapMemory
+from pinotpy.server.realtime.closed_rows import forget_later
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, PartitionStatus
 from pinotpy.server.realtime.partition_reader import PartitionReader
 from pinotpy.server.realtime.segment_build import BuildQueue, build_of_chunks
@@ -115,6 +116,7 @@ class LocalPartition:
     def close(self) -> None:
         self._reader.close()
         self._on_close(self)
+        forget_later(self._pieces)
 
     def _freeze(self) -> None:
         """Make the columns of chunks that became full, before a query has to."""

@@ -16,6 +16,7 @@ from pinotpy.cluster.completion_messages import Offset
 from pinotpy.ingest.decoders.registry import make_decoder
 from pinotpy.segment.consuming.log_pieces import PieceView
 from pinotpy.segment.consuming.log_ranges import LogView, SegmentRange, Watermark
+from pinotpy.server.realtime.closed_rows import forget_later
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, PartitionStatus
 from pinotpy.server.realtime.segment_build import BuildQueue
 from pinotpy.server.realtime.workers.build_client import build_in_process
@@ -155,6 +156,7 @@ class ProcessPartition:
             self._rows.close()
             if self._read_again is not None:
                 self._read_again.close()
+        forget_later(self._rows.pieces)
 
     def _call(self, *call: Any) -> None:
         if self.reader is not None:

@@ -55,6 +55,11 @@ class _Partition:
         self.reader.log.publish(Watermark(num_rows, offsets.parse(next_offset), last_time_ms))
         self.reader.start()
 
+    def close(self) -> None:
+        self.reader.close()
+        # This refers to its log and is referred to by it, which keeps both for long.
+        self.reader.log.forget()
+
     def _keep(self, descriptor: int) -> None:
         self._descriptor = os.dup(descriptor)
 
@@ -124,4 +129,4 @@ class _Worker:
     def close(self, number: int) -> None:
         partition = self._partitions.pop(number, None)
         if partition is not None:
-            threading.Thread(target=partition.reader.close, name=f"close-{number}", daemon=True).start()
+            threading.Thread(target=partition.close, name=f"close-{number}", daemon=True).start()
