@@ -6,6 +6,7 @@ segment is ended and built. Bytes, not times, so it may run beside other work:
     pieces    what the pieces that queries read hold besides
     build     how much the build's process has more than the one that it was forked from, at most
     peak      the sum, over the sealed segment's files
+and what the process that reads has of its own (worker), which does not grow with the rows.
 """
 
 from __future__ import annotations
@@ -63,9 +64,11 @@ def measured(folder: Path, num_rows: int) -> dict[str, Any]:
         chunks, pieces = memfd_bytes(), sum(piece_column_bytes(view).values())
         with _Peak(worker.fork_server_pid) as peak:
             built = partition.build("s0", folder / "built", 0)
+        worker_bytes = max(_anonymous_bytes(pid) for pid in worker.pids())
         parts = {"chunks": chunks, "pieces": pieces, "build": peak.most_bytes}
         return {
             "rows": num_rows,
+            "worker_mib": _mib(worker_bytes),
             "sealed_mib": _mib(built.size_bytes),
             **{f"{name}_mib": _mib(size) for name, size in parts.items()},
             **{f"{name}_ratio": round(size / built.size_bytes, 2) for name, size in parts.items()},

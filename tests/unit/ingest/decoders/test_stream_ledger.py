@@ -1,6 +1,4 @@
-"""Proves that the causes that a ledger shows are together the rows that were rejected, however many kinds there are, and
-when ledgers are summed.
-"""
+"""Proves that the causes that a ledger shows are together the rows that were rejected, however many kinds there are."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from pinotpy.segment.consuming.memory import SharedMemory
 from pinotpy.server.realtime.ingest_worker import PartitionSpec
 from pinotpy.server.realtime.partition_reader import LogParts, PartitionReader
 from pinotpy.server.realtime.workers.channel import Channel, send_json
+from pinotpy.server.realtime.workers.idle_reader import IdleReader
 
 _OBJECTS_UNTIL_COLLECTION: Final = 100_000
 
@@ -41,8 +42,9 @@ class _Partition:
         spec: PartitionSpec,
         channel: Channel,
         watermark: tuple[int, str, int],
+        idle: IdleReader,
     ) -> None:
-        self._number, self._channel = number, channel
+        self._number, self._channel, self._idle = number, channel, idle
         self._descriptor = -1
         self._ledger_records = -1
         clock = SystemClock()
@@ -59,6 +61,7 @@ class _Partition:
         self.reader.close()
         # This refers to its log and is referred to by it, which keeps both for long.
         self.reader.log.forget()
+        self._idle.closed(self._number)
 
     def _keep(self, descriptor: int) -> None:
         self._descriptor = os.dup(descriptor)
@@ -95,6 +98,7 @@ class _Partition:
             self._ledger_records = ledger.records
             message["ledger"] = ledger.to_json()
         send_json(self._channel, **message)
+        self._idle.looked(self._number, watermark.num_rows)
 
 
 class _Worker:
@@ -103,6 +107,7 @@ class _Worker:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._partitions: dict[int, _Partition] = {}
+        self._idle = IdleReader(SystemClock())
         self._calls: Final[dict[str, Callable[..., None]]] = {
             "open": self.open, "pause": self.pause, "close": self.close,
         }  # fmt: skip
@@ -114,7 +119,7 @@ class _Worker:
 
     def open(self, number: int, spec: PartitionSpec, watermark: tuple[int, str, int], paused: str) -> None:
         try:
-            partition = _Partition(number, spec, self._channel, watermark)
+            partition = _Partition(number, spec, self._channel, watermark, self._idle)
         except Exception as error:
             reason = error.message if isinstance(error, PinotError) else f"{type(error).__name__}: {error}"
             send_json(self._channel, kind="refused", partition=number, failure=reason)
