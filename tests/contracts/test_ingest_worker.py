@@ -187,12 +187,12 @@ def killed(processes: ProcessWorker) -> None:
     until(lambda: processes.pids() not in ([], [pid]))
 
 
-def num_anonymous_files(pid: int) -> int:
-    """That a process has open, with those of its maps."""
+def num_anonymous_files(pid: int, name: str) -> int:
+    """Those of a segment that a process has open, with those of its maps."""
     found = 0
     for descriptor in os.listdir(f"/proc/{pid}/fd"):
         with suppress(OSError):  # closed meanwhile
-            found += "memfd:" in os.readlink(f"/proc/{pid}/fd/{descriptor}")
+            found += f"memfd:pinotpy-{name}-" in os.readlink(f"/proc/{pid}/fd/{descriptor}")
     return found
 
 
@@ -204,15 +204,14 @@ def test_the_memory_of_a_closed_partition_goes(tmp_path: Path, monkeypatch: pyte
     gc.collect()
     gc.disable()
     try:
-        before = num_anonymous_files(os.getpid())
         mine: list[IngestPartition] = []  # as who reads a partition refers to it, and it to them
-        partition = processes.open(spec(tmp_path / "s"), mine.reverse)
+        partition = processes.open(spec(tmp_path / "s", "closing"), mine.reverse)
         mine.append(partition)
         has_read(partition, 100)
         (pid,) = processes.pids()
-        assert num_anonymous_files(os.getpid()) > before and num_anonymous_files(pid) == 1
+        assert num_anonymous_files(os.getpid(), "closing") == 2 and num_anonymous_files(pid, "closing") == 1
         partition.close()
-        until(lambda: (num_anonymous_files(os.getpid()), num_anonymous_files(pid)) == (before, 0))
+        until(lambda: not num_anonymous_files(os.getpid(), "closing") and not num_anonymous_files(pid, "closing"))
     finally:
         gc.enable()
         processes.close()

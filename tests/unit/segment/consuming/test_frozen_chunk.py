@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pinotpy.clock import ManualClock
 from pinotpy.errors import DataError
+from pinotpy.kernels.runtime import abi
 from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.consuming.chunk import Chunk
 from pinotpy.segment.consuming.frozen_chunk import FrozenChunk, freeze_chunk
@@ -108,7 +109,7 @@ def test_the_rows_as_they_came_go_once_nobody_reads_them() -> None:
     (whole, *_) = again.frozen
     block = whole.chunk.block  # type: ignore[attr-defined]
     for name in TYPES:
-        address = int(whole.column(name).meta[2])
+        address = int(whole.column(name).meta[abi.M_DATA])
         assert block.ctypes.data <= address < block.ctypes.data + len(block), "pieces copy nothing"
 
 
