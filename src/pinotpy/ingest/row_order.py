@@ -35,7 +35,7 @@ def sort_rows(batches: Sequence[pa.RecordBatch], schema: Schema, names: Sequence
         DataError: a text column has more bytes than Arrow can order at once (2 GiB).
     """
     columns = {
-        spec.name: _whole_column([batch.column(spec.name) for batch in batches], spec)
+        spec.name: whole_column([batch.column(spec.name) for batch in batches], spec)
         for spec in schema.field_specs.values()
     }
     if isinstance(batches, list):
@@ -61,8 +61,7 @@ def row_order(column: Callable[[str], pa.ChunkedArray], schema: Schema, names: S
 
 
 def in_order(column: pa.ChunkedArray, order: Int64Array, spec: FieldSpec) -> pa.ChunkedArray:
-    """A column's rows in the order of `row_order`. Raises DataError if it has more text than Arrow can order."""
-    column = _whole_column(column.chunks, spec)
+    """A `whole_column` in the order of `row_order`. Raises DataError if it has more text than Arrow can order."""
     indices = pa.array(order)
     try:
         # Slice by slice: one result of all rows could pass the 2 GiB that offsets of texts reach.
@@ -104,7 +103,7 @@ def _order(keys: list[NDArray[Any]]) -> Int64Array | None:
     return order
 
 
-def _whole_column(parts: list[pa.Array], spec: FieldSpec) -> pa.ChunkedArray:
+def whole_column(parts: list[pa.Array], spec: FieldSpec) -> pa.ChunkedArray:
     """One chunked array, of one dictionary where there are any: only so Arrow takes from all its chunks."""
     if len({part.type for part in parts}) == 1:
         column = pa.chunked_array(parts)

@@ -10,7 +10,7 @@ from pinotpy.query.aggregate.keys import make_keys
 from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns
 from pinotpy.query.group.choose import DIRECT_GROUPS_PER_DOC, methods_of_computed
 from pinotpy.query.group.group_by import explain_choice, table_sizes
-from pinotpy.query.group.ungrouped import known_from
+from pinotpy.query.group.ungrouped import known_sources
 from pinotpy.query.model.context import AggregationRef, QueryContext, QueryKind
 from pinotpy.query.model.grouping_method import GroupingMethod
 from pinotpy.query.model.result_types import columns_in
@@ -77,10 +77,8 @@ def _aggregation(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
 
 
 def _answered_by(plan: ScanPlan, layout: Layout) -> str | None:
-    if not plan.reads_all_rows or not plan.segments:
-        return None
-    sources = {known_from(plan, entry) or "" for entry in layout.aggregations}
-    return None if "" in sources else " and ".join(sorted(sources, reverse=True))
+    sources = known_sources(plan, layout)
+    return None if sources is None else " and ".join(sorted(sources, reverse=True))
 
 
 def _groups(plan: ScanPlan) -> dict[str, Any]:

@@ -53,11 +53,14 @@ def run_aggregation(plan: ScanPlan) -> PartialResult:
     ):
         ready = None
     layout = make_layout(plan) if ready is None else ready.made.layout
-    if plan.reads_all_rows and plan.segments and all(known_from(plan, entry) for entry in layout.aggregations):
+    known = known_sources(plan, layout)
+    if known is not None:
         states = state_columns(layout, [_known_states(plan, entry) for entry in layout.aggregations])
         plan.statistics.num_docs_scanned += plan.segments.total_docs
         plan.statistics.matched(plan.segments.counted())
-        if not _is_recorded_as_read_off(plan, layout):
+        are_counts = all(entry.function.name == "count" for entry in layout.aggregations)
+        if not are_counts and known != {"dictionaries"}:
+            # The reference reads values but for COUNTs alone and dictionaries alone, as its counters tell.
             num_read = len(projected_columns(plan.context))
             plan.statistics.num_entries_scanned_post_filter += plan.segments.total_docs * num_read
         return PartialResult(pa.table(states), plan.statistics)
@@ -66,16 +69,30 @@ def run_aggregation(plan: ScanPlan) -> PartialResult:
     return _scan(plan, ready)
 
 
-def known_from(plan: ScanPlan, entry: AggregationLayout) -> str | None:
-    """What gives the states of an aggregation without a scan, when every doc counts: "metadata", or "dictionaries"."""
+def known_sources(plan: ScanPlan, layout: Layout) -> set[str] | None:
+    """What gives the states of all aggregations without a scan, of "metadata" and "dictionaries"; None: some are only
+    given by a scan, or not every doc counts.
+    """
+    if not plan.reads_all_rows or not plan.segments:
+        return None
+    sources = set()
+    for entry in layout.aggregations:
+        source = _known_from(plan, entry)
+        if source is None:
+            return None
+        sources.add(source)
+    return sources
+
+
+def _known_from(plan: ScanPlan, entry: AggregationLayout) -> str | None:
+    function, source = entry.function, entry.source
     if entry.flagged:
         return None
-    function, source = entry.function, entry.source
     if function.name == "count":
         return "metadata"
-    if not isinstance(source, Identifier):
-        return None
     is_read_off = function.dictionary_only or (isinstance(entry.plan, SketchPlan) and not plan.pre_aggregated)
+    if not isinstance(source, Identifier) or not (is_read_off or function.extremes_only):
+        return None
     columns = [segment.column(source.name) for segment in plan.segments]
     if is_read_off and all(column.dictionary is not None for column in columns):
         return "dictionaries"
@@ -84,14 +101,8 @@ def known_from(plan: ScanPlan, entry: AggregationLayout) -> str | None:
     return None
 
 
-def _is_recorded_as_read_off(plan: ScanPlan, layout: Layout) -> bool:
-    """Whether the reference reads no value either, as its counters tell: COUNTs alone, or dictionaries alone."""
-    counts = [entry.function.name == "count" for entry in layout.aggregations]
-    return all(counts) or all(known_from(plan, entry) == "dictionaries" for entry in layout.aggregations)
-
-
 def _known_states(plan: ScanPlan, entry: AggregationLayout) -> list[pa.Array]:
-    """Of an aggregation for which something is `known_from`."""
+    """Of an aggregation that is among those with `known_sources`."""
     if entry.function.name == "count":
         return [pa.array([plan.segments.total_docs], pa.int64())]
     assert isinstance(entry.source, Identifier)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pinotpy.config.schema import Schema
-from pinotpy.ingest.row_order import in_order, row_order
+from pinotpy.errors import DataError
+from pinotpy.ingest.row_order import in_order, row_order, whole_column
 from pinotpy.segment.consuming.log_chunk import LogChunk
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec
 
@@ -66,10 +67,18 @@ def columns_of_chunks(
             parts = [part.cast(plain) for part in parts]
         return chunked_column(parts, spec)
 
+    num_rows = sum(max(min(end_row, chunk.end_row) - max(first_row, chunk.first_row), 0) for chunk in chunks)
+    if num_rows != end_row - first_row:
+        raise DataError(f"of rows {first_row} to {end_row} of the log {num_rows} are here: the partition was closed")
     order = row_order(stored, schema, sorted_by) if sorted_by else None
     if order is None:
-        return ColumnSource(end_row - first_row, stored)
-    return ColumnSource(end_row - first_row, lambda name: in_order(stored(name), order, schema.field_specs[name]))
+        return ColumnSource(num_rows, stored)
+
+    def ordered(name: str) -> pa.ChunkedArray:
+        spec = schema.field_specs[name]
+        return in_order(whole_column(stored(name).chunks, spec), order, spec)
+
+    return ColumnSource(num_rows, ordered)
 
 
 class BuildQueue:

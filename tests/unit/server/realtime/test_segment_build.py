@@ -13,6 +13,7 @@ from consuming_rows import CONFIG, SCHEMA, rows_of
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.errors import DataError
 from pinotpy.ingest.row_order import sort_rows
 from pinotpy.segment.build.builder import build_segment
 from pinotpy.server.realtime.segment_build import columns_of_chunks
@@ -28,6 +29,12 @@ def test_rows_of_any_range_in_any_order(sorted_by: tuple[str, ...], tmp_path: Pa
         batches = [rows.slice(first, end - first)]
         whole = sort_rows(batches, SCHEMA, sorted_by) if sorted_by else batches
         assert built.crc == build_segment(SCHEMA, CONFIG, whole, tmp_path / f"{first} whole", "s").crc
+
+
+def test_rows_that_are_not_here_any_more_make_no_segment() -> None:
+    log = filled_log(SCHEMA, CONFIG, [rows_of(random.Random(4), 300)], chunk_rows=77, batch_rows=10)
+    with pytest.raises(DataError, match="of rows 0 to 300 of the log 223 are here"):
+        columns_of_chunks(SCHEMA, log.view().chunks[1:], (0, 300))
 
 
 def test_texts_that_chunks_hold_in_different_forms_meet(tmp_path: Path) -> None:

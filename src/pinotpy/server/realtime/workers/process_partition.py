@@ -156,6 +156,7 @@ class ProcessPartition:
             self._rows.close()
             if self._read_again is not None:
                 self._read_again.close()
+                forget_later(self._read_again.pieces)
         forget_later(self._rows.pieces)
 
     def _call(self, *call: Any) -> None:
