@@ -178,7 +178,8 @@ def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool], flags: Se
             place += 1
         end = place + _num_words(is_a_number, has_flag=False)
         is_first, is_last = int(place == 0), int(end == total)
-        if shape.has_dictionary(name):
+        # The first key by value where it can be: a block's own bound keeps out what is before all rows so far.
+        if shape.has_dictionary(name) and not (is_first and is_a_number):
             ids = shape.fetch_ids(name)
             shape.emit(
                 dictionary_sort_keys.drop_ids_behind_worst.address,
