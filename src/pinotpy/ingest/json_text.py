@@ -43,6 +43,11 @@ def decimal_of(text: str) -> Decimal:
         raise ValueError(f"the exponent of {text[:40]} is too large") from None
 
 
+def may_be_deep(text: bytes) -> bool:
+    """Whether a text opens more objects and lists than may be nested."""
+    return text.count(b"{") + text.count(b"[") > DEPTH_MAX
+
+
 def is_too_deep(value: Any) -> bool:
     """Whether a parsed value is nested deeper than `dumps` writes."""
     level = [value]

@@ -48,6 +48,34 @@ def test_bytes_that_are_not_utf8_are_rejected_rows_in_running_text(
     assert rows_of(content, {"s": "STRING"}) == ([{"s": "é"}, {"s": "z"}], {2: ("", "not UTF-8"), 3: ("", "not UTF-8")})
 
 
+@pytest.mark.parametrize("chunk_bytes", [1, 30, 1 << 20])
+def test_lines_that_only_together_are_values_are_read_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    monkeypatch.setattr(json_format, "_CHUNK_BYTES", chunk_bytes)
+    # Side by side these are five objects, as many as there are lines behind the first.
+    lines = ['{"a":1}', '{"a":2}', '{"a":[{"a":8}', '{"a":9}]}', '{"a":3},{"a":4}', '{"a":5}']
+    rows, rejected = rows_of("\n".join(lines), {"a": "INT"})
+    assert rows == [{"a": 1}, {"a": 2}, {"a": 3}, {"a": 4}, {"a": 5}]
+    assert {row: cause.split(":")[0] for row, (_, cause) in rejected.items()} == {3: "no JSON", 4: "no JSON"}
+
+
+def test_of_many_lines_each_is_as_it_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = ["", " \r", "5", "null", "{}", "[]", '"x"', "[1,2", "3]", '{"a":1', '{"a":1}}', '{"a":6},', '{"a":7}{"a":8}']
+    odd += ['[{"a":9},{"a":10}]', '{"a":"\\ud800"}', '{"a":12345678901234567890}', '{"a":1e400}', '{"a":[[3]]}', DEEP]
+    odd += [f'{{"a":{DEEP}}}', '{"a":{"b":1},', '"b":2}', '5 {"a":1}', '{"a":true,"a":11}\r', '{"a":"é"}']
+    draw = random.Random(20)
+    for number in range(300):
+        share = draw.choice([0.02, 0.2, 0.7])
+        lines = [draw.choice(odd) if draw.random() < share else f'{{"a":{line}}}' for line in range(draw.randrange(40))]
+        content = "\n".join(['{"a":0}', *lines])
+        monkeypatch.setattr(json_format, "_CHUNK_BYTES", draw.choice([1, 50, 1 << 20]))
+        found = rows_of(content, {"a": "STRING"})
+        with monkeypatch.context() as one_by_one:
+            one_by_one.setattr(json_format.JsonParser, "objects_of_lines", lambda _parser, _lines: None)
+            assert rows_of(content, {"a": "STRING"}) == found, (number, lines)
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("kind", ["INT", "BIG_DECIMAL"])
 def test_other_encodings_are_named(encoding: str, kind: str) -> None:

@@ -85,7 +85,7 @@ class JsonObjects:
                 reason = str(error)[:200] or "nested too deeply"
                 reject(number, "", f"no JSON: {_without_place(reason)}", _shown(payload))
                 continue
-            may_be_deep = payload.count(b"{") + payload.count(b"[") > json_text.DEPTH_MAX
+            may_be_deep = json_text.may_be_deep(payload)
             if is_row(value, number, may_be_deep, reject):
                 rows.append(value)
                 kept.append(number)

@@ -1,7 +1,7 @@
 """JSON: one object a line, several objects one after the other, or an array of objects.
 
-Objects are parsed one by one (orjson), columns made of many. Arrow's JSON reader is no choice: damaged lines can end
-the process.
+Objects are parsed by orjson, many lines at once where each is one object, and columns made of many. Arrow's JSON reader
+is no choice: damaged lines can end the process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, TypeGuard
 
@@ -65,14 +66,18 @@ def read(
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
         batch_rows = _FIRST_ROWS
-        for number, record in _records(file, buffered_reader(stream), JsonParser(exact), reject):
-            rows.append(record)
-            numbers.append(number)
-            if len(rows) == batch_rows:
-                yield batch_of_records(rows, numbers, columns, exact, reject, fields)
-                progress(file.position_bytes, file.size_bytes)
-                rows, numbers = [], []
-                batch_rows = min(2 * batch_rows, BATCH_ROWS)
+        for number, run in _runs(file, buffered_reader(stream), JsonParser(exact), reject):
+            place = 0
+            while place < len(run):
+                taken = run[place : place + batch_rows - len(rows)]
+                rows += taken
+                numbers += range(number + place, number + place + len(taken))
+                place += len(taken)
+                if len(rows) == batch_rows:
+                    yield batch_of_records(rows, numbers, columns, exact, reject, fields)
+                    progress(file.position_bytes, file.size_bytes)
+                    rows, numbers = [], []
+                    batch_rows = min(2 * batch_rows, BATCH_ROWS)
         if rows:
             yield batch_of_records(rows, numbers, columns, exact, reject, fields)
         progress(file.position_bytes, file.size_bytes)
@@ -83,9 +88,10 @@ def field_names(file: InputFile, rows_max: int) -> list[str]:
     with file.open() as stream:
         names: dict[str, None] = {}
         reject: Reject = lambda row, column, cause, text="", *, allowed=False: None  # noqa: E731
-        for number, record in _records(file, buffered_reader(stream), JsonParser(exact=False), reject):
-            names.update(dict.fromkeys(record))
-            if number >= rows_max:
+        for number, run in _runs(file, buffered_reader(stream), JsonParser(exact=False), reject):
+            for record in run[: rows_max - number + 1]:
+                names.update(dict.fromkeys(record))
+            if number + len(run) > rows_max:
                 break
         return list(names)
 
@@ -156,6 +162,8 @@ class JsonParser:
 
     def __init__(self, exact: bool) -> None:
         self._exact = exact
+        self._mark = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(24))
+        self._between = f',"{self._mark}",'.encode()
         self._parse_fraction: Callable[[str], Any] = json_text.decimal_of if exact else _double_of
         self._decoder = json.JSONDecoder(parse_float=self._parse_fraction)
 
@@ -167,6 +175,30 @@ class JsonParser:
             return json.loads(line.decode(), parse_float=self._parse_fraction)
         except RecursionError:
             raise ValueError("nested too deeply") from None
+
+    def objects_of_lines(self, lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
+        """The objects of lines that are not blank, one each, none nested deeper than DEPTH_MAX; None: some line may be
+        something else, or takes `loads`.
+        """
+        if self._exact:
+            return None
+        # Between two lines a text that none of them can foresee: values that begin in one line and end in another are
+        # not taken for values of lines.
+        text = b"[" + self._between.join(lines) + b"]"
+        if _MANY_DIGITS in text.translate(_DIGITS):
+            return None
+        # Every object opens once.
+        if text.count(b"{") + text.count(b"[") > len(lines) + json_text.DEPTH_MAX and any(
+            map(json_text.may_be_deep, lines)
+        ):
+            return None
+        try:
+            values = orjson.loads(text)
+        except ValueError:
+            return None
+        objects, marks = values[::2], values[1::2]
+        is_one_each = len(values) == 2 * len(lines) - 1 and marks.count(self._mark) == len(marks)
+        return objects if is_one_each and set(map(type, objects)) == {dict} else None
 
     def value_at(self, text: str, position: int) -> tuple[Any, int]:
         """(the value that begins there, the position behind it); raises ValueError."""
@@ -187,49 +219,71 @@ class JsonParser:
         return values
 
 
-def _records(
+def _runs(
     file: InputFile, stream: BufferedStream, parser: JsonParser, reject: Reject
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(row number, object); the first line decides whether lines or running text follow."""
+) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """(row number of the first, objects whose rows follow each other); the first line decides whether lines or running
+    text follow.
+    """
     _refuse_other_encodings(file, stream)
     number = 0
-    # A part behind the first one has lines, as its file.
-    first = file.part is None or file.part.number == 0
-    while True:
-        line = stream.readline(LINE_BYTES_MAX)
-        if not line:
-            return
-        if len(line) >= LINE_BYTES_MAX:
-            raise file.broken(f"a line longer than {LINE_BYTES_MAX} bytes", row=number + 1)
-        if first:
-            line = line.removeprefix(b"\xef\xbb\xbf")
-        if not line.strip():
-            continue
+    if file.part is None or file.part.number == 0:  # a part behind the first one has lines, as its file
+        line = b"\n"
+        while line and not line.strip():
+            line = _whole(file, stream.readline(LINE_BYTES_MAX), 0).removeprefix(b"\xef\xbb\xbf")
         try:
-            value = parser.loads(line)
+            several = _values_of(parser, line) if line else []
         except ValueError:
-            if first or line.lstrip()[:1] in (b"{", b"["):
-                try:
-                    several = parser.values_of_line(line)
-                except ValueError as error:
-                    if first:
-                        yield from _running_text(file, stream, line, parser, reject)
-                        return
-                    number += 1
-                    reject(number, "", f"no JSON: {_reason(error)}", _shown(line))
-                    continue
-            else:
-                number += 1
-                reject(number, "", "no JSON object", _shown(line))
-                continue
-        else:
-            several = value if isinstance(value, list) else [value]
-        first = False
-        may_be_deep = line.count(b"{") + line.count(b"[") > json_text.DEPTH_MAX
-        for record in several:
-            number += 1
-            if is_row(record, number, may_be_deep, reject):
-                yield number, record
+            yield from _running_text(file, stream, line, parser, reject)
+            return
+        for number, record in enumerate(several, 1):
+            if is_row(record, number, json_text.may_be_deep(line), reject):
+                yield number, [record]
+    while block := stream.read(_CHUNK_BYTES):
+        lines = (block + stream.readline(LINE_BYTES_MAX)).split(b"\n")
+        lines = [line for line in lines if line.strip()]
+        objects = parser.objects_of_lines(lines) if lines else []
+        if objects is not None:
+            if objects:
+                yield number + 1, objects
+            number += len(objects)
+            continue
+        for line in lines:
+            number = yield from _one_by_one(file, line, number, parser, reject)
+
+
+def _one_by_one(
+    file: InputFile, line: bytes, number: int, parser: JsonParser, reject: Reject
+) -> Generator[tuple[int, list[dict[str, Any]]], None, int]:
+    """The objects of a line, which follows row `number`; gives the number of its last row."""
+    is_json = _whole(file, line, number).lstrip()[:1] in (b"{", b"[")
+    try:
+        several = _values_of(parser, line) if is_json else [parser.loads(line)]
+    except ValueError as error:
+        reject(number + 1, "", f"no JSON: {_reason(error)}" if is_json else "no JSON object", _shown(line))
+        return number + 1
+    may_be_deep = json_text.may_be_deep(line)
+    for record in several:
+        number += 1
+        if is_row(record, number, may_be_deep, reject):
+            yield number, [record]
+    return number
+
+
+def _whole(file: InputFile, line: bytes, number: int) -> bytes:
+    """The line that follows row `number`, if it is not too long."""
+    if len(line) >= LINE_BYTES_MAX:
+        raise file.broken(f"a line longer than {LINE_BYTES_MAX} bytes", row=number + 1)
+    return line
+
+
+def _values_of(parser: JsonParser, line: bytes) -> list[Any]:
+    """The values of a line: of an array its items, or those that stand side by side. Raises ValueError."""
+    try:
+        value = parser.loads(line)
+    except ValueError:
+        return parser.values_of_line(line)
+    return value if isinstance(value, list) else [value]
 
 
 def _refuse_other_encodings(file: InputFile, stream: BufferedStream) -> None:
@@ -252,7 +306,7 @@ def is_row(record: Any, number: int, may_be_deep: bool, reject: Reject) -> TypeG
 
 def _running_text(
     file: InputFile, stream: BufferedStream, start: bytes, parser: JsonParser, reject: Reject
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Objects over several lines, in arrays or not. After damage nothing tells where the next object begins: that ends
     the reading.
     """
@@ -279,7 +333,7 @@ def _running_text(
             if not piece.isascii() and _NO_UTF8.search(piece):
                 reject(number, "", "not UTF-8", piece.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
             elif is_row(value, number, piece.count("{") + piece.count("[") > json_text.DEPTH_MAX, reject):
-                yield number, value
+                yield number, [value]
             continue
         if ended:
             if mark or in_array:
