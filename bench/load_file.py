@@ -3,10 +3,11 @@
     python -m bench.load_file --rows 500000 --out load.json
 
 Files of one set of rows: CSV of windows-1252 with `;`, decimal commas, German dates, ja/nein, quotes and words for no
-value; the same as UTF-8 with commas, as JSON lines and as Parquet; the messy CSV packed by gzip and Zstandard. Each is
-loaded by a process of its own, `--repeat` times into a new table; the fastest run is reported with its steps (sniff,
-read, build, push, queryable; start: the process and its imports), and what of all seconds stands beside the slowest.
-The cluster is ZooKeeper, a controller, a broker and a server on this machine, compiled before.
+value; the same as UTF-8 with commas and with tabs, as JSON lines and a JSON array, as Parquet, Avro and ORC; the messy
+CSV packed by gzip and Zstandard. Each is loaded by a process of its own, `--repeat` times into a new table; the fastest
+run is reported with its steps (sniff, read, build, push, queryable; start: the process and its imports), and what of
+all seconds stands beside the slowest. The cluster is ZooKeeper, a controller, a broker and a server on this machine,
+compiled before.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from bench.daemons import start_one_of_each
 from bench.machine import commit_name, machine
@@ -34,7 +37,15 @@ from pinotpy.cli.local_cluster import LocalCluster
 
 CITIES: Final = ("Köln", "Bonn", "München", "Berlin; Mitte", "Düsseldorf", "NULL", "")
 HEADER: Final = ("Nr.", "Ort", "Straße", "Preis (€)", "Menge", "Datum", "Geändert am", "bezahlt", "Bemerkung", "Rabatt")
-FORMS: Final = ("messy.csv", "plain.csv", "lines.jsonl", "columns.parquet", "messy.csv.gz", "messy.csv.zst")
+FORMS: Final = (
+    "messy.csv", "plain.csv", "plain.tsv", "lines.jsonl", "array.json",
+    "columns.parquet", "records.avro", "columns.orc", "messy.csv.gz", "messy.csv.zst",
+)  # fmt: skip
+AVRO_TYPES: Final = {
+    "id": "string", "city": "string", "street": "string", "price": "double", "amount": "int",
+    "day": {"type": "int", "logicalType": "date"}, "changed": {"type": "long", "logicalType": "timestamp-millis"},
+    "paid": ["null", "boolean"], "note": ["null", "string"], "discount": ["null", "double"],
+}  # fmt: skip
 
 
 def main() -> None:
@@ -108,11 +119,19 @@ def written_files(folder: Path, num_rows: int, names: list[str]) -> list[Path]:
             case "messy.csv" | "messy.csv.gz" | "messy.csv.zst":
                 path.write_bytes(_packed(_messy(columns).encode("windows-1252"), path.suffix))
             case "plain.csv":
-                path.write_text(_plain(columns))
+                path.write_text(_plain(columns, ","))
+            case "plain.tsv":
+                path.write_text(_plain(columns, "\t"))
             case "lines.jsonl":
-                path.write_text(_json_lines(columns))
+                path.write_text("".join(f"{text}\n" for text in _objects(columns)))
+            case "array.json":
+                path.write_text(f"[{', '.join(_objects(columns))}]")
             case "columns.parquet":
                 pq.write_table(pa.table(columns), path)
+            case "columns.orc":
+                orc.write_table(pa.table(columns), path)
+            case "records.avro":
+                _write_avro(path, columns)
             case _:
                 raise SystemExit(f"no file '{name}', expected some of {', '.join(FORMS)}")
         files.append(path)
@@ -160,18 +179,28 @@ def _word(paid: bool | None) -> str:
     return "" if paid is None else "ja" if paid else "nein"
 
 
-def _plain(columns: dict[str, list[Any]]) -> str:
-    lines = [",".join(columns)]
+def _plain(columns: dict[str, list[Any]], delimiter: str) -> str:
+    lines = [delimiter.join(columns)]
     for values in zip(*columns.values(), strict=True):
-        lines.append(",".join("" if value is None else _quoted(str(value), ",") for value in values))
+        lines.append(delimiter.join("" if value is None else _quoted(str(value), delimiter) for value in values))
     return "\n".join(lines) + "\n"
 
 
-def _json_lines(columns: dict[str, list[Any]]) -> str:
-    return "".join(
-        json.dumps(dict(zip(columns, values, strict=True)), ensure_ascii=False, default=str) + "\n"
-        for values in zip(*columns.values(), strict=True)
-    )
+def _objects(columns: dict[str, list[Any]]) -> Iterator[str]:
+    for record in _records(columns):
+        yield json.dumps(record, ensure_ascii=False, default=str)
+
+
+def _records(columns: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    for values in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, values, strict=True))
+
+
+def _write_avro(path: Path, columns: dict[str, list[Any]]) -> None:
+    fields = [{"name": name, "type": kind} for name, kind in AVRO_TYPES.items()]
+    schema = fastavro.parse_schema({"type": "record", "name": "r", "fields": fields})
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, _records(columns), codec="deflate")
 
 
 def _quoted(text: str, delimiter: str) -> str:

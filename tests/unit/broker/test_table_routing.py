@@ -4,6 +4,8 @@ other replicas and never back to it, and a segment without a living replica is r
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +37,21 @@ def test_consecutive_requests_use_the_replicas_in_turn() -> None:
     first, second = routing.select(0).assignment, routing.select(1).assignment
     assert {server: len(segments) for server, segments in first.items()} == {"A": 5, "B": 5}
     assert first["A"] == second["B"] and first["B"] == second["A"]
+
+
+@given(st.integers(1, 40), st.integers(0, 1_000_000), st.integers(2, 4))
+def test_replicas_share_evenly_every_nth_query_too(stride: int, first: int, num_replicas: int) -> None:
+    """Clients that ask a heavy and a light query in turns must not send all heavy ones to one replica; nor must a
+    segment that has lost a replica.
+    """
+    servers = tuple(SERVERS[:num_replicas])
+    routing = TableRouting("t", {"whole": servers, "lost": servers[1:]})
+    for segment, replicas in routing.replicas.items():
+        asked = Counter[str]()
+        for i in range(600):
+            assignment = routing.select_some([segment], {}, first + stride * i).assignment
+            asked.update(server for server, segments in assignment.items() if segment in segments)
+        assert all(abs(asked[server] - 600 / len(replicas)) <= 600 / 20 for server in replicas), (segment, asked)
 
 
 @given(replica_maps, st.sets(st.sampled_from(SERVERS)))

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from math import lcm
 from typing import Protocol
 
+from pinotpy.broker.routing.turns import fair_turn
 from pinotpy.cluster.llc_names import parse_llc_name
 
 Assignment = dict[str, tuple[str, ...]]  # server instance → segments that it answers for
@@ -74,21 +76,24 @@ class TableRouting:
     selector: ReplicaSelector | None = None
     # Of every member of a chain the next one; None of the last one.
     _following: Mapping[str, str | None] = field(init=False, compare=False, repr=False)
-    _most: int = field(init=False, compare=False, repr=False)
+    _num_turns: int = field(init=False, compare=False, repr=False)
     _cache: dict[ChoiceKey, Selection] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_most", max(map(len, self.replicas.values()), default=1) or 1)
+        counts = {len(servers) for servers in self.replicas.values() if servers} or {1}
+        # So that a segment's replicas have equal shares, however many they are.
+        num_turns = lcm(*counts)
+        object.__setattr__(self, "_num_turns", num_turns if num_turns <= CACHED_ASSIGNMENTS_MAX else max(counts))
         following = {name: after for chain in self.chains for name, after in zip_longest(chain, chain[1:])}
         object.__setattr__(self, "_following", following)
 
     def select(
         self, request_number: int, excluded: frozenset[str] = _NOBODY, lagging: frozenset[str] = _NOBODY
     ) -> Selection:
-        """The choice of the table's selector; the balanced one: segment i of a request asks replica (request_number +
-        i), so that load spreads within a query and between queries. Servers in `excluded` (known to refuse connections)
-        are asked only if nobody else can, and those in `lagging` (they still read what others have) for no chain that
-        somebody else has.
+        """The choice of the table's selector; the balanced one: segment i of a request asks replica (turn of the
+        request + i), so that load spreads within a query and between queries, also where every second one is heavy.
+        Servers in `excluded` (known to refuse connections) are asked only if nobody else can, and those in `lagging`
+        (they still read what others have) for no chain that somebody else has.
 
         The choices of a snapshot repeat after a few requests, so they are computed once and kept.
         """
@@ -171,7 +176,9 @@ class TableRouting:
         return self._choose(remaining, 0, _NOBODY, [chain for chain in asked if chain], _NOBODY)
 
     def _turn(self, request_number: int) -> int:
-        return request_number % self._most if self.selector is None else self.selector.turn(request_number)
+        if self.selector is not None:
+            return self.selector.turn(request_number)
+        return fair_turn(request_number, self._num_turns)
 
     def _choose(
         self,
