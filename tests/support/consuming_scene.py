@@ -22,6 +22,7 @@ from pinotpy.server.realtime.cluster_documents import deleted_between
 from pinotpy.server.realtime.consuming_tables import ConsumingRecord, ConsumingTables
 from pinotpy.server.realtime.event_loop import EventLoop
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestWorker
+from pinotpy.server.realtime.row_memory import RowMemory
 from pinotpy.stream.file import FileStreamProducer, create_topic
 
 TABLE = "events_REALTIME"
@@ -35,7 +36,7 @@ def name(sequence: int) -> str:
 class Scene:
     """A server that reads one partition; it is the cluster's documents, the controller and the store of files, too."""
 
-    def __init__(self, folder: Path, worker: IngestWorker) -> None:
+    def __init__(self, folder: Path, worker: IngestWorker, row_memory: RowMemory | None = None) -> None:
         create_topic(folder / "events", 1)
         self.producer = FileStreamProducer(folder / "events", SystemClock())
         self.folder = folder
@@ -53,7 +54,8 @@ class Scene:
         self.loop.start()
         self.pool = ThreadPoolExecutor(4)
         me = cast(Any, self)
-        services = Services("Server_a_1", self.loop, SystemClock(), self.pool, self.pool, me, me)
+        memory = RowMemory() if row_memory is None else row_memory
+        services = Services("Server_a_1", self.loop, SystemClock(), self.pool, self.pool, me, me, row_memory=memory)
         self.tables = ConsumingTables(services, worker, self)
         self.num_produced = 0
 

@@ -472,6 +472,15 @@ class ServerSettings(ProcessSettings):
         about="Processes that read streams, begun with the first partition; 0: threads of the server read them.",
         ge=0,
     )
+    row_memory_max_bytes: WholeNumber = setting(
+        0,
+        "pinotpy.server.realtime.memory.maxBytes",
+        about="Memory that rows of streams may take until they are sealed: from 80 % of it on the largest consuming "
+        "segments are committed early, when all is taken nothing is read until commits have freed some; 0: half of the "
+        "server's memory budget.",
+        unit="bytes",
+        ge=0,
+    )
     split_commit: bool = setting(
         True,
         "pinot.server.instance.enable.split.commit",

@@ -45,6 +45,7 @@ from pinotpy.server.query_port import QueryPort
 from pinotpy.server.query_service import QueryLimits, QueryService
 from pinotpy.server.readiness import Readiness, assigned_segments
 from pinotpy.server.realtime.assembly import RealtimeParts
+from pinotpy.server.realtime.row_memory import RowMemory
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.scrubber import Scrubber
@@ -63,6 +64,7 @@ DECODED_PART: Final = 4
 # How long a request waits for a ZooKeeper that hangs, all its calls together; then 503.
 STORE_PATIENCE_S: Final = 4.5
 DICTIONARIES_PART: Final = 8
+ROWS_PART: Final = 2  # of rows of streams, where no setting says how much
 
 
 def run_server(settings: ServerSettings, ready_file: Path | None = None) -> NoReturn:
@@ -229,6 +231,14 @@ class ServerParts:
     def _consuming(self, table_name: str) -> list[dict[str, Any]]:
         return [] if self._realtime is None else self._realtime.tables.describe(table_name)
 
+    def _row_memory(self) -> RowMemory:
+        memory = RowMemory(self.settings.row_memory_max_bytes or self.equipment.memory.budget.total_bytes // ROWS_PART)
+        watch = self.equipment.metrics.watch
+        watch("consumingRowsMemory", lambda: float(memory.used_bytes))
+        watch("consumingRowsMemoryMax", lambda: float(memory.max_bytes))
+        watch("segmentsEndedForMemory", lambda: float(memory.num_ended))
+        return memory
+
     def _join(self) -> None:
         assert self._store is not None and self._port is not None and self._http is not None
         settings = self.settings
@@ -263,6 +273,7 @@ class ServerParts:
             is_split_commit=settings.split_commit,
             sends_metadata=settings.commit_metadata,
             keeps=self._tell_kept,
+            row_memory=self._row_memory(),
         )
         if self._warm.is_complete:
             self._realtime.prepare()  # on another processor than kernels are loaded on

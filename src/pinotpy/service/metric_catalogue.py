@@ -102,6 +102,11 @@ SERVER_METRICS: tuple[Metric, ...] = (
     ),
     Metric("segmentsToScrub", _GAUGE, "segments", "segments whose files are to be re-read in this round of the scrub"),
     Metric("scrubbedBytes", _COUNTER, "bytes", "bytes of segments that the scrub re-read"),
+    Metric("consumingRowsMemory", _GAUGE, "bytes", "memory of rows of streams that are not sealed"),
+    Metric("consumingRowsMemoryMax", _GAUGE, "bytes", "what they may take; at 80 % segments are committed early"),
+    Metric(
+        "segmentsEndedForMemory", _GAUGE, "segments", "consuming segments that were committed early, since the start"
+    ),
     Metric("kernelsCompiled", _GAUGE, "kernels", "kernels that are there, of those that are being compiled now"),
     Metric("kernelsToCompile", _GAUGE, "kernels", "kernels that are still to be compiled"),
     Metric("queriesWaitedForKernels", _COUNTER, "waits", "waits of queries for a kernel that was not compiled yet"),

@@ -43,6 +43,10 @@ class Chunk:
     def end_row(self) -> int:
         return self.first_row + self.num_rows
 
+    @property
+    def memory_bytes(self) -> int:
+        return self.layout.size_bytes * self.num_rows // self.layout.rows
+
     def rows_that_fit(self, columns: Mapping[str, IncomingColumn], first: int, end: int) -> int:
         """How many of the incoming rows [first, end) the chunk can take."""
         end = min(end, first + self.layout.rows - self.num_rows)

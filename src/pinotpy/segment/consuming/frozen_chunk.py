@@ -64,6 +64,10 @@ class FrozenChunk:
     def end_row(self) -> int:
         return self.first_row + self.num_rows
 
+    @property
+    def memory_bytes(self) -> int:
+        return self.layout.size_bytes
+
     def offset_at(self, row: int) -> Any:
         offset = self._offsets[row].item()
         return offset if self.layout.first_offset is None else self.layout.first_offset + offset

@@ -33,6 +33,11 @@ class LogChunk(Protocol):
     @property
     def end_row(self) -> int: ...
 
+    @property
+    def memory_bytes(self) -> int:
+        """About what its rows take, on a heap."""
+        ...
+
     def offset_at(self, row: int) -> Any:
         """The stream offset of the record that gave a row."""
         ...

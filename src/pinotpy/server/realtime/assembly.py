@@ -22,6 +22,7 @@ from pinotpy.server.realtime.consuming_tables import ConsumingTables
 from pinotpy.server.realtime.event_loop import EventLoop
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestWorker
 from pinotpy.server.realtime.local_worker import LocalWorker
+from pinotpy.server.realtime.row_memory import RowMemory
 from pinotpy.server.realtime.workers.process_worker import ProcessWorker
 from pinotpy.server.tables.store import SegmentStore
 
@@ -82,6 +83,7 @@ class RealtimeParts:
         is_split_commit: bool,
         sends_metadata: bool,
         keeps: Callable[[str, str, str], None],
+        row_memory: RowMemory,
     ) -> None:
         self._sealed = _Sealed(segments)
         self._loop = EventLoop("consuming", clock)
@@ -99,6 +101,7 @@ class RealtimeParts:
             is_split_commit,
             sends_metadata,
             keeps,
+            row_memory,
         )
         worker: IngestWorker = (
             ProcessWorker(clock, num_processes=num_workers, builds_max=builds_max)

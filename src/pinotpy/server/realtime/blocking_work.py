@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -17,6 +17,7 @@ from pinotpy.cluster.completion_messages import NOT_SENT, CompletionMessage, Com
 from pinotpy.errors import PinotError
 from pinotpy.server.realtime.event_loop import EventLoop
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestPartition
+from pinotpy.server.realtime.row_memory import RowMemory
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class Services:
     is_split_commit: bool = True
     sends_metadata: bool = True
     keeps: Callable[[str, str, str], None] = lambda table, segment, promise: None
+    row_memory: RowMemory = field(default_factory=RowMemory)
 
 
 class BlockingWork:

@@ -18,6 +18,7 @@ from pinotpy.server.realtime.blocking_work import Services
 from pinotpy.server.realtime.consumer_inputs import ConsumerPhase, ConsumerSettings
 from pinotpy.server.realtime.ingest_worker import IngestPartition, IngestWorker, PartitionSpec
 from pinotpy.server.realtime.partition_runner import PartitionRunner, SegmentStart, Waiter
+from pinotpy.server.realtime.row_memory import LOOK_MS
 from pinotpy.stream.spec import layer_of
 
 log = logging.getLogger(__name__)
@@ -110,6 +111,7 @@ class ConsumingTables:
         # Replaced as a whole by the loop, so that queries read it without a lock.
         self._partitions: dict[str, dict[int, IngestPartition]] = {}
         self._refused: dict[tuple[str, str], _Refused] = {}  # by table and segment
+        self._looks_at_memory = False
 
     def partitions(self, table: str) -> Mapping[int, IngestPartition]:
         """What queries read; never changed afterwards."""
@@ -323,8 +325,24 @@ class ConsumingTables:
         runner.begin(self._worker.open(spec, runner.tell), first.sequence)
         self._runners = {**self._runners, key: runner}
         self._publish()
+        if not self._looks_at_memory:
+            self._looks_at_memory = True
+            self._services.loop.later(LOOK_MS, self._look_at_memory)
         log.info("partition is read table=%s partition=%d from=%s", *key, spec.start_offset)
         return runner
+
+    def _look_at_memory(self) -> None:
+        """Of all rows, from time to time as long as partitions are read."""
+        runners, memory = self.runners(), self._services.row_memory
+        was_paused = memory.pause
+        for place in memory.look([runner.held() for runner in runners]):
+            runners[place].end_early()
+        if was_paused or memory.pause:
+            for runner in runners:
+                runner.advanced()
+        self._looks_at_memory = bool(runners)
+        if runners:
+            self._services.loop.later(LOOK_MS, self._look_at_memory)
 
     def _close(self, key: tuple[str, int]) -> None:
         runner = self._runners[key]

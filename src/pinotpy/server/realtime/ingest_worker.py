@@ -85,6 +85,10 @@ class IngestPartition(Protocol):
 
     def status(self) -> PartitionStatus: ...
 
+    def memory_bytes(self) -> int:
+        """Memory that its rows take, those of ended segments among them."""
+        ...
+
     @property
     def is_behind(self) -> bool:
         """Of the status, without the rest of it."""

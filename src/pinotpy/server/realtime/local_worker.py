@@ -87,6 +87,9 @@ class LocalPartition:
     def piece_view(self) -> PieceView:
         return self._pieces.view()
 
+    def memory_bytes(self) -> int:
+        return sum(chunk.memory_bytes for chunk in self._log.view().chunks)
+
     @property
     def is_behind(self) -> bool:
         return self._reader.status().is_behind

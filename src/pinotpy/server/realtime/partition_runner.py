@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pinotpy.cluster.completion_messages import CompletionReply, MessageKind, Offset
 from pinotpy.failpoints import FailPoint, reach
+from pinotpy.segment.consuming.log_ranges import LogView
 from pinotpy.server.realtime import consumer_inputs as inputs
 from pinotpy.server.realtime.blocking_work import BlockingWork, Services
 from pinotpy.server.realtime.consumer_inputs import ConsumerPhase, ConsumerSettings, ConsumerState
@@ -22,6 +23,7 @@ from pinotpy.server.realtime.consumer_states import start_consuming, step
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestPartition, IngestWorker, PartitionSpec
 from pinotpy.server.realtime.read_pauses import PauseLog, backlog
 from pinotpy.server.realtime.reopening import PAUSED, Reopening, close_apart, same_documents
+from pinotpy.server.realtime.row_memory import RowsHeld
 from pinotpy.server.realtime.segment_ranges import SegmentRanges
 
 log = logging.getLogger(__name__)
@@ -152,6 +154,34 @@ class PartitionRunner:
         """An operator wants a segment to end now. Does nothing if it ends already."""
         self._feed(name, inputs.ForceCommit())
 
+    def held(self) -> RowsHeld:
+        """Memory of its rows; those that are read again by other documents lie there twice."""
+        partition, changed = self.partition, self._reopening
+        if partition is None:
+            return RowsHeld(0, 0, is_open=False, is_freeing=False)
+        again = 0 if changed is None or changed.partition is None else changed.partition.memory_bytes()
+        view = partition.log_view()
+        first_row = view.segments[-1].first_row
+        state = self._states.get(view.segments[-1].name)
+        is_open = state is not None and state.phase is ConsumerPhase.INITIAL_CONSUMING
+        return RowsHeld(
+            partition.memory_bytes() + again,
+            sum(chunk.memory_bytes for chunk in view.chunks if chunk.is_closed and chunk.end_row > first_row),
+            is_open=is_open,
+            is_freeing=len(view.segments) > 1 or not is_open,
+        )
+
+    def end_early(self) -> None:
+        """The rows of the open segment take too much memory."""
+        assert self.partition is not None
+        name = self.partition.log_view().segments[-1].name
+        memory = self._services.row_memory
+        log.warning(
+            "segment ends early: rows that are not sealed take %d of %d bytes table=%s segment=%s",
+            memory.used_bytes, memory.max_bytes, self.table, name,
+        )  # fmt: skip
+        self.force_commit(name)
+
     def become_online(self, name: str, end_offset: Offset, crc: int) -> Waiter:
         """CONSUMING → ONLINE. The waiter ends when the sealed segment is served."""
         waiter = Waiter()
@@ -258,9 +288,16 @@ class PartitionRunner:
         self._reopen()
         is_read_again = self._reopening is not None and self._reopening.partition is not None
         view = self.partition.log_view()
-        reason = PAUSED if is_read_again else backlog(view, self._is_committed, self._num_met(view.segments[-1].name))
+        reason = PAUSED if is_read_again else self._reason_to_pause(view)
         self.partition.pause(reason)
         self._pauses.tell(reason)
+
+    def _reason_to_pause(self, view: LogView) -> str:
+        name = view.segments[-1].name
+        state, memory = self._states.get(name), self._services.row_memory
+        if memory.pause and (state is None or state.phase is not ConsumerPhase.CATCHING_UP):
+            return memory.pause  # one that catches up reads what its commit needs
+        return backlog(view, self._is_committed, self._num_met(name))
 
     def _is_committed(self, name: str) -> bool:
         state = self._states.get(name)

@@ -94,6 +94,10 @@ class ProcessPartition:
     def is_behind(self) -> bool:
         return self._status.is_behind or self._read_again is not None or self._silent_s() > SILENT_S_MAX
 
+    def memory_bytes(self) -> int:
+        again = self._read_again
+        return self._rows.memory_bytes() + (0 if again is None else again.memory_bytes())
+
     def status(self) -> PartitionStatus:
         status, silent_s = self._status, self._silent_s()
         if status.failure:

@@ -53,6 +53,11 @@ class SharedRows:
         """Of the rows that are published, and of what was no row before them."""
         return summed(self._ledger_before, self._ledger)
 
+    def memory_bytes(self) -> int:
+        """Pages of the chunks that anybody wrote to."""
+        with self._lock:
+            return sum(os.fstat(descriptor).st_blocks * 512 for _, descriptor in self._places.values())
+
     def add_chunk(self, first_row: int, rooms: dict[str, list[int]], descriptor: int) -> None:
         """Rows go to another chunk from now on. The descriptor belongs to this object, whatever happens."""
         place = ChunkPlace(first_row, 0, {name: (values, size) for name, (values, size) in rooms.items()})
