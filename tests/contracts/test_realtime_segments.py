@@ -230,7 +230,10 @@ def test_fences_of_long_ago_and_of_deleted_tables_are_removed(scene: Scene) -> N
         stored = scene.read(stored.record.name.following(NOW_MS + 60_000))
     left = scene.store.children(f"{scene.paths.segment_fences}/{TABLE}")
     assert 16 <= len(left) <= 18 and "0_20" in left
+    scene.begun(partition=11)
+    assert scene.segments.num_partitions(TABLE) == 2 == len(scene.segments.chains(TABLE))
     scene.segments.forget(TABLE)
+    assert scene.segments.num_partitions(TABLE) == 0
     scene.segments.forget(TABLE)
     assert scene.store.exists(f"{scene.paths.segment_fences}/{TABLE}") is None
 
