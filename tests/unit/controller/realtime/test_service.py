@@ -18,8 +18,10 @@ from controller_harness import start_harness
 
 from pinotpy.cluster.realtime_records import SegmentStatus
 from pinotpy.cluster.realtime_segments import RealtimeSegments
+from pinotpy.controller.identity import Identity
 from pinotpy.controller.periodic.realtime_validation import RealtimeValidation
 from pinotpy.errors import ConnectionLostError
+from pinotpy.fs.local import LocalDeepStore
 from pinotpy.stream.file import create_topic
 
 
@@ -164,6 +166,39 @@ def test_the_reply_says_who_is_not_the_leader(scene: Scene) -> None:
     assert (
         json.loads(httpx.post(f"{scene.harness.server.url}/segmentConsumed", timeout=60).text)["status"] == "NOT_LEADER"
     )
+
+
+def test_a_file_comes_to_any_controller_and_the_leader_makes_it_done(tmp_path: Path) -> None:
+    """The one that takes the file does not lead; its file is that of the segment."""
+    store = LocalDeepStore(tmp_path / "store")
+    scene = Scene(start_harness(tmp_path / "leader", deep_store=store), tmp_path)
+    other = start_harness(
+        tmp_path / "other", tree=scene.harness.tree, deep_store=store, servers=0, broker="Broker_localhost_8199",
+        identity=Identity("Controller_localhost_9001", "http://localhost:9001"),
+    )  # fmt: skip
+    object.__setattr__(other.controller, "is_leader", lambda: False)
+    object.__setattr__(other.controller, "leader", lambda: scene.harness.controller.instance)
+    name = scene.begin()
+    for replica in (scene.harness.controller.catalog.ideal_state(TABLE) or {})[name]:
+        reply = scene.says("segmentConsumed", name, replica, 50, rowCount=49)
+    assert reply["status"] == "COMMIT"
+    archive, metadata = scene.archive(name, 49)
+    assert scene.says("segmentCommitStart", name, replica, 50)["status"] == "COMMIT_CONTINUE"
+    to_other = {"name": name, "instance": replica, "offset": "50", "streamPartitionMsgOffset": "50"}
+    files = {"file": (archive.name, archive.read_bytes())}
+    uploaded = other.http.post("/segmentUpload", params=to_other, files=files).json()
+    assert uploaded["status"] == "UPLOAD_SUCCESS"
+    refused = other.http.post("/segmentCommitEndWithMetadata", params=to_other, files={"file": ("m", metadata)}).json()
+    assert refused["status"] == "NOT_LEADER" and scene.status(name) is SegmentStatus.COMMITTING
+    done = scene.says(
+        "segmentCommitEndWithMetadata", name, replica, 50, location=uploaded["segmentLocation"],
+        files={"metadata": ("m.tar.gz", metadata)},
+    )  # fmt: skip
+    assert done["status"] == "COMMIT_SUCCESS" and scene.status(name) is SegmentStatus.DONE
+    content = httpx.get(f"{scene.harness.server.url}/segments/events/{name}", timeout=60).content
+    assert content == archive.read_bytes()
+    for harness in (other, scene.harness):
+        harness.close()
 
 
 @pytest.mark.parametrize("is_split", [True, False])
