@@ -5,7 +5,7 @@ write of another time: over ZooKeeper and over its twin, in one record and in bu
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,11 +19,12 @@ from pinotpy.cluster.property_store import PropertyStore, table_config_record
 from pinotpy.cluster.realtime_records import RealtimeRecord, SegmentStatus
 from pinotpy.cluster.realtime_segments import RealtimeSegments, StoredRealtime
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
-from pinotpy.cluster.store import Check, ClusterStore
+from pinotpy.cluster.store import Check, ClusterStore, Op
 from pinotpy.cluster.table_changes import CreateTable
 from pinotpy.cluster.table_state import apply, new_table_ideal_state
 from pinotpy.cluster.write_outcome import WriteOutcome
 from pinotpy.cluster.zookeeper import ZooKeeperStore
+from pinotpy.errors import StaleVersionError
 
 TABLE = "t_REALTIME"
 SERVERS = ("Server_a_1", "Server_b_1")
@@ -143,7 +144,7 @@ def test_a_segment_is_sealed_once_and_done_once(scene: Scene) -> None:
     ), "no partition gets two segments of one number, whatever their minute"
 
 
-def test_each_fence_alone_refuses_a_write_of_another_time(scene: Scene) -> None:
+def test_each_fence_alone_refuses_a_seal_of_another_time(scene: Scene) -> None:
     first = scene.begun()
     following = in_progress(first.record.name.following(NOW_MS + 60_000), "25")
     # The record's version.
@@ -162,35 +163,62 @@ def test_each_fence_alone_refuses_a_write_of_another_time(scene: Scene) -> None:
     assert scene.segments.seal(first, "25", 15, following, SERVERS).outcome is WriteOutcome.WRITTEN
 
 
-def test_another_writer_of_the_ideal_state_costs_only_another_attempt(scene: Scene) -> None:
-    first, met = scene.begun(), []
+def test_each_fence_alone_refuses_a_done_of_another_time(scene: Scene) -> None:
+    sealed = scene.sealed(scene.begun())
+    name, before = sealed.record.name, scene.states()
+    # The record's version.
+    stale = replace(sealed, version=sealed.version + 1)
+    assert scene.segments.done(stale, file_of(name)).outcome is WriteOutcome.REFUSED
+    # The leader's epoch.
+    assert scene.epoch is not None
+    deposed = scene.leader(scene.epoch.version + 1)
+    assert deposed.done(sealed, file_of(name)).outcome is WriteOutcome.REFUSED
+    assert scene.read(name).record.status is SegmentStatus.COMMITTING and scene.states() == before
+    assert scene.segments.done(sealed, file_of(name)).outcome is WriteOutcome.WRITTEN
+
+
+@pytest.mark.parametrize("write", ["seal", "done"])
+def test_the_version_of_the_bucket_refuses_a_write_that_has_not_seen_another_one(scene: Scene, write: str) -> None:
+    """What was read before is written nowhere; read again, both writes stand."""
+    stored = scene.begun()
+    if write == "done":
+        stored = scene.sealed(stored)
+    name, refused = stored.record.name, list[StaleVersionError]()
 
     class Interfering:
-        """Another commit goes through between our reading and our write."""
+        """Another commit goes through between our first reading and our write."""
 
         def __init__(self, store: ClusterStore) -> None:
-            self._store = store
+            self._store, self._num_met = store, 0
 
-        def multi(self, ops: object) -> None:
-            if not met:
-                met.append(True)
+        def multi(self, ops: Sequence[Op]) -> None:
+            self._num_met += 1
+            if self._num_met == 1:
                 scene.begun(partition=4)  # of the same bucket
-            self._store.multi(ops)  # type: ignore[arg-type]
+            try:
+                self._store.multi(ops)
+            except StaleVersionError as error:
+                refused.append(error)
+                raise
 
-        def __getattr__(self, name: str) -> object:
-            return getattr(self._store, name)
+        def __getattr__(self, attribute: str) -> object:
+            return getattr(self._store, attribute)
 
     assert scene.epoch is not None
-    epoch = scene.epoch.version
+    checks = (Check(scene.paths.leader_epoch, scene.epoch.version),)
     segments = RealtimeSegments(
         Interfering(scene.store),  # type: ignore[arg-type]
         scene.paths,
-        lambda: (Check(scene.paths.leader_epoch, epoch),),
+        lambda: checks,
         pause=lambda _: None,
     )
-    following = in_progress(first.record.name.following(NOW_MS + 60_000), "25")
-    assert segments.seal(first, "25", 15, following, SERVERS).outcome is WriteOutcome.WRITTEN
-    assert met and len(scene.states()) == 3
+    if write == "seal":
+        following = in_progress(name.following(NOW_MS + 60_000), "25")
+        assert segments.seal(stored, "25", 15, following, SERVERS).outcome is WriteOutcome.WRITTEN
+    else:
+        assert segments.done(stored, file_of(name)).outcome is WriteOutcome.WRITTEN
+        assert scene.states()[str(name)] == dict.fromkeys(SERVERS, "ONLINE")
+    assert len(refused) == 1 and str(llc_name("t", 4, 0, NOW_MS)) in scene.states() and len(scene.states()) == 3
 
 
 def test_a_replica_that_stopped_is_offline_until_the_segment_is_done(scene: Scene) -> None:
@@ -230,7 +258,10 @@ def test_fences_of_long_ago_and_of_deleted_tables_are_removed(scene: Scene) -> N
         stored = scene.read(stored.record.name.following(NOW_MS + 60_000))
     left = scene.store.children(f"{scene.paths.segment_fences}/{TABLE}")
     assert 16 <= len(left) <= 18 and "0_20" in left
+    scene.begun(partition=11)
+    assert scene.segments.num_partitions(TABLE) == 2 == len(scene.segments.chains(TABLE))
     scene.segments.forget(TABLE)
+    assert scene.segments.num_partitions(TABLE) == 0
     scene.segments.forget(TABLE)
     assert scene.store.exists(f"{scene.paths.segment_fences}/{TABLE}") is None
 

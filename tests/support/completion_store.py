@@ -1,5 +1,6 @@
 """A model of what ZooKeeper holds of one partition: records of its segments, one bucket of the ideal state, the epoch
-of the leader, fence nodes. SEAL and DONE are one transaction each, and every check of them can be taken out.
+of the leader, fence nodes. SEAL and DONE are one transaction each, and every check of them can be taken out. DONE
+has no fence node: it makes nothing new.
 
 `check` is called after each write: the chain of the partition is as it has to be, or ViolationError.
 """
@@ -18,6 +19,10 @@ COMMITTING_MAX = 4
 
 class ViolationError(AssertionError):
     """Rows are lost, or there twice, or would be."""
+
+
+class FileReplacedError(ViolationError):
+    """DONE was written twice: servers that have the first file and such that have the second one serve the segment."""
 
 
 class RefusedError(Exception):
@@ -42,10 +47,14 @@ class Snapshot:
 
 
 class ModelStore:
-    """Names as `<sequence>@<creation time>`, so that two leaders would make two of one sequence."""
+    """Names as `<sequence>@<creation time>`, so that two leaders would make two of one sequence.
 
-    def __init__(self, start_offset: int, fences: frozenset[str] = FENCES) -> None:
-        self.fences = fences
+    overwrites: the name says nothing of the time, and a record that exists by the name is overwritten: what is left of
+        the fence node where its refusal is passed over.
+    """
+
+    def __init__(self, start_offset: int, fences: frozenset[str] = FENCES, *, overwrites: bool = False) -> None:
+        self.fences, self.overwrites = fences, overwrites
         self.epoch = 0
         self.bucket_version = 0
         self.fence_nodes: set[str] = {"0"}
@@ -74,20 +83,20 @@ class ModelStore:
         self._ends.setdefault(read.record.name, end_offset)
         sealed = replace(read.record.facts, status=RecordStatus.COMMITTING, end_offset=end_offset, row_count=row_count)
         self._write(read.record.name, sealed)
-        next_name = f"{sequence}@{now_ms}"
+        next_name = f"{sequence}@{0 if self.overwrites else now_ms}"
         started = SegmentFacts(RecordStatus.IN_PROGRESS, end_offset)
         self.records[next_name] = Record(next_name, sequence, started, now_ms)
         self.check()
 
     def done(self, read: Snapshot, end_offset: int, location: str, *, epoch: int) -> None:
         """One transaction: the segment has its file."""
-        self._check_fences(read, epoch, f"{read.record.sequence}/done")
+        self._check_fences(read, epoch, None)
         self._files.setdefault(read.record.name, location)
         facts = replace(read.record.facts, status=RecordStatus.DONE, end_offset=end_offset, location=location)
         self._write(read.record.name, facts)
         self.check()
 
-    def _check_fences(self, read: Snapshot, epoch: int, fence_node: str) -> None:
+    def _check_fences(self, read: Snapshot, epoch: int, fence_node: str | None) -> None:
         refused = {
             RECORD: self.records[read.record.name].version != read.record.version,
             BUCKET: self.bucket_version != read.bucket_version,
@@ -98,7 +107,8 @@ class ModelStore:
             if is_refused and fence in self.fences:
                 self.num_refused += 1
                 raise RefusedError(fence)
-        self.fence_nodes.add(fence_node)
+        if fence_node is not None:
+            self.fence_nodes.add(fence_node)
         self.bucket_version += 1
 
     def _write(self, name: str, facts: SegmentFacts) -> None:
@@ -120,4 +130,4 @@ class ModelStore:
             if record.name in self._ends and record.facts.end_offset != self._ends[record.name]:
                 raise ViolationError(f"the end of {record.name} moved to {record.facts.end_offset}")
             if record.name in self._files and record.facts.location != self._files[record.name]:
-                raise ViolationError(f"the file of {record.name} was replaced by {record.facts.location}")
+                raise FileReplacedError(f"the file of {record.name} was replaced by {record.facts.location}")

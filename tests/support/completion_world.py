@@ -326,14 +326,14 @@ class Replica(Actor):
 
 
 class World:
-    def __init__(self, seed: int, fences: frozenset[str] = FENCES) -> None:
+    def __init__(self, seed: int, fences: frozenset[str] = FENCES, *, overwrites: bool = False) -> None:
         self.randomness = random.Random(seed)
         self.now_ms = 0
         self.faults_end_ms = self.randomness.randrange(60_000, 600_000)
         self.fault_rate = self.randomness.choice([0.0, 0.3, 1.0, 1.5])
         self.is_split = self.randomness.random() < 0.7
         offset = self.randomness.randrange(0, 1_000)
-        self.store = ModelStore(offset, fences)
+        self.store = ModelStore(offset, fences, overwrites=overwrites)
         self.stream: list[int] = []
         for _ in range(NUM_ROWS):
             offset += self.randomness.choice([1, 1, 1, 2, 5])
@@ -483,9 +483,9 @@ class World:
         return self.new_file((message.start_offset, message.offset))
 
 
-def run_schedule(seed: int, fences: frozenset[str] = FENCES) -> World:
+def run_schedule(seed: int, fences: frozenset[str] = FENCES, *, overwrites: bool = False) -> World:
     """Run one schedule; raises ViolationError with its seed."""
-    world = World(seed, fences)
+    world = World(seed, fences, overwrites=overwrites)
     try:
         world.run()
     except BaseException as error:

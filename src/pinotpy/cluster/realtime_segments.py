@@ -101,6 +101,16 @@ class RealtimeSegments:
                 chains.setdefault(parsed.partition, []).append(parsed)
         return {partition: sorted(names) for partition, names in chains.items()}
 
+    def num_partitions(self, table: str) -> int:
+        """How many partitions of the stream have segments. Asked for at each commit: it is read from the names of the
+        fence nodes, of which every partition has some, and not from the ideal state with all its buckets.
+        """
+        try:
+            fences = self._store.children(f"{self._paths.segment_fences}/{table}")
+        except NoNodeError:
+            return 0
+        return len({fence.partition("_")[0] for fence in fences})
+
     def instances(self, table: str, name: LlcName) -> list[str]:
         """Which servers the ideal state gives a segment."""
         return sorted(self._part(table, name.partition).states.get(str(name), {}))

@@ -44,7 +44,7 @@ from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_port import QueryPort
 from pinotpy.server.query_service import QueryLimits, QueryService
 from pinotpy.server.readiness import Readiness, assigned_segments
-from pinotpy.server.realtime.assembly import RealtimeParts
+from pinotpy.server.realtime.assembly import RealtimeParts, tell_where_rows_lie
 from pinotpy.server.realtime.row_memory import RowMemory
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.scheduler import QueryScheduler
@@ -255,8 +255,7 @@ class ServerParts:
             owns_port=settings.advertised_port is None,
             version=__version__,
         )
-        if not (settings.realtime_offheap and settings.realtime_direct):
-            log.warning("rows of streams lie outside of the heap, whatever pinot.server.instance.realtime.alloc.* say")
+        tell_where_rows_lie(settings)
         store, paths, retries = self._store, self._paths, FailedTransitions(self.equipment.clock)
         self._realtime = RealtimeParts(
             member.instance,

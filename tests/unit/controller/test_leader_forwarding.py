@@ -101,6 +101,8 @@ def follower_of(leader_app: CountingApp, *, lost: int = 0) -> tuple[httpx.AsyncC
         ("POST", "/segments/t/reload", b"", True),
         ("POST", "/v2/segments", b"tableName=t", False),
         ("POST", "/segments", b"", False),
+        ("POST", "/segmentUpload", b"name=s", False),
+        ("POST", "/segmentConsumed", b"name=s", False),
         ("POST", "/sql", b"", False),
         ("POST", "/tables/validate", b"", False),
     ],

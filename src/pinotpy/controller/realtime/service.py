@@ -166,7 +166,7 @@ class CompletionService:
             facts = SizeFacts(partition, 0, record.row_threshold, 0)
         per_server = 1
         if stream.flush.rows:
-            per_server = segments_per_server(len(self._segments.chains(table)), config.replication, num_servers)
+            per_server = segments_per_server(self._segments.num_partitions(table), config.replication, num_servers)
         with self._lock:
             rows, ratio = next_row_threshold(
                 stream.flush,

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from pinotpy.clock import Clock
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.store import ClusterStore
+from pinotpy.config.settings import ServerSettings
 from pinotpy.errors import ClusterError
 from pinotpy.failpoints import FailPoint, reach
 from pinotpy.server.realtime.blocking_work import Services
@@ -29,8 +30,15 @@ from pinotpy.server.tables.store import SegmentStore
 log = logging.getLogger(__name__)
 
 MESSAGE_THREADS: Final = 8
-# A build waits for its turn on one of these threads; so do swaps and downloads, which are short.
+# A build waits for its turn on one of these threads; so do swaps and downloads, which are short. More where more are
+# built at once.
 BUILD_THREADS: Final = 16
+
+
+def tell_where_rows_lie(settings: ServerSettings) -> None:
+    """Keys of the reference that choose it are taken, and change nothing."""
+    if not (settings.realtime_offheap and settings.realtime_direct):
+        log.warning("rows of streams lie outside of the heap, whatever pinot.server.instance.realtime.alloc.* say")
 
 
 class Transitions(Protocol):
@@ -88,7 +96,7 @@ class RealtimeParts:
         self._sealed = _Sealed(segments)
         self._loop = EventLoop("consuming", clock)
         self._messages = ThreadPoolExecutor(MESSAGE_THREADS, thread_name_prefix="completion")
-        self._builds = ThreadPoolExecutor(BUILD_THREADS, thread_name_prefix="sealing")
+        self._builds = ThreadPoolExecutor(max(BUILD_THREADS, builds_max), thread_name_prefix="sealing")
         self._client = CompletionClient(leader_url, controller_urls, headers, verify)
         services = Services(
             instance,

@@ -11,69 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pyarrow as pa
 import pytest
-from controller_harness import Harness, start_harness
-from events_table import SCHEMA, table_config
+from completion_scene import TABLE
+from completion_scene import CompletionScene as Scene
+from controller_harness import start_harness
 
 from pinotpy.cluster.realtime_records import SegmentStatus
 from pinotpy.cluster.realtime_segments import RealtimeSegments
-from pinotpy.config.schema import Schema
-from pinotpy.config.table import TableConfig
+from pinotpy.controller.identity import Identity
 from pinotpy.controller.periodic.realtime_validation import RealtimeValidation
 from pinotpy.errors import ConnectionLostError
-from pinotpy.segment.archive.archive import pack_metadata, pack_segment
-from pinotpy.segment.build.builder import build_segment
+from pinotpy.fs.local import LocalDeepStore
 from pinotpy.stream.file import create_topic
-
-TABLE = "events_REALTIME"
-
-
-class Scene:
-    def __init__(self, harness: Harness, folder: Path) -> None:
-        self.harness, self.folder = harness, folder
-        harness.post_json("/schemas", SCHEMA).raise_for_status()
-        self.config = table_config(folder, rows=100)
-        harness.post_json("/tables", self.config).raise_for_status()
-        self.segments = harness.controller.realtime_segments
-        self.validation = RealtimeValidation(harness.controller, self.segments, 60.0)
-
-    def begin(self, num_partitions: int = 1) -> str:
-        create_topic(self.folder / "events", num_partitions)
-        self.validation.run_table(TABLE)
-        (name,) = self.segments.chains(TABLE)[0]
-        return str(name)
-
-    def says(self, kind: str, name: str, instance: str, offset: int = 100, **more: Any) -> dict[str, Any]:
-        params = {"name": name, "instance": instance, "offset": str(offset), "streamPartitionMsgOffset": str(offset)}
-        files = more.pop("files", None)
-        url = f"{self.harness.server.url}/{kind}"
-        params |= {key: str(value) for key, value in more.items()}
-        response = httpx.post(url, params=params, files=files, timeout=60)
-        assert response.status_code == 200, response.text
-        reply: dict[str, Any] = response.json()
-        return reply
-
-    def archive(self, name: str, rows: int, time_ms: int | None = 1_700_000_000_000) -> tuple[Path, bytes]:
-        """A segment's archive, and the archive of its metadata. time_ms: of its first record."""
-        batch = pa.RecordBatch.from_pydict(
-            {
-                "kind": pa.array(["k"] * rows),
-                "id": pa.array(range(rows), pa.int64()),
-                "ts": pa.array([time_ms] + [1_700_000_000_000 if time_ms else time_ms] * (rows - 1), pa.int64()),
-            }
-        )
-        build_segment(
-            Schema.from_json(SCHEMA), TableConfig.from_json(self.config), [batch], self.folder / "built", name
-        )
-        archive = self.folder / f"{name}.tar.gz"
-        pack_segment(self.folder / "built" / name, archive)
-        return archive, pack_metadata((self.folder / "built" / name / "metadata").read_bytes(), name)
-
-    def status(self, name: str) -> SegmentStatus:
-        stored = self.segments.read(TABLE, name)
-        assert stored is not None
-        return stored.record.status
 
 
 @pytest.fixture
@@ -217,6 +166,39 @@ def test_the_reply_says_who_is_not_the_leader(scene: Scene) -> None:
     assert (
         json.loads(httpx.post(f"{scene.harness.server.url}/segmentConsumed", timeout=60).text)["status"] == "NOT_LEADER"
     )
+
+
+def test_a_file_comes_to_any_controller_and_the_leader_makes_it_done(tmp_path: Path) -> None:
+    """The one that takes the file does not lead; its file is that of the segment."""
+    store = LocalDeepStore(tmp_path / "store")
+    scene = Scene(start_harness(tmp_path / "leader", deep_store=store), tmp_path)
+    other = start_harness(
+        tmp_path / "other", tree=scene.harness.tree, deep_store=store, servers=0, broker="Broker_localhost_8199",
+        identity=Identity("Controller_localhost_9001", "http://localhost:9001"),
+    )  # fmt: skip
+    object.__setattr__(other.controller, "is_leader", lambda: False)
+    object.__setattr__(other.controller, "leader", lambda: scene.harness.controller.instance)
+    name = scene.begin()
+    for replica in (scene.harness.controller.catalog.ideal_state(TABLE) or {})[name]:
+        reply = scene.says("segmentConsumed", name, replica, 50, rowCount=49)
+    assert reply["status"] == "COMMIT"
+    archive, metadata = scene.archive(name, 49)
+    assert scene.says("segmentCommitStart", name, replica, 50)["status"] == "COMMIT_CONTINUE"
+    to_other = {"name": name, "instance": replica, "offset": "50", "streamPartitionMsgOffset": "50"}
+    files = {"file": (archive.name, archive.read_bytes())}
+    uploaded = other.http.post("/segmentUpload", params=to_other, files=files).json()
+    assert uploaded["status"] == "UPLOAD_SUCCESS"
+    refused = other.http.post("/segmentCommitEndWithMetadata", params=to_other, files={"file": ("m", metadata)}).json()
+    assert refused["status"] == "NOT_LEADER" and scene.status(name) is SegmentStatus.COMMITTING
+    done = scene.says(
+        "segmentCommitEndWithMetadata", name, replica, 50, location=uploaded["segmentLocation"],
+        files={"metadata": ("m.tar.gz", metadata)},
+    )  # fmt: skip
+    assert done["status"] == "COMMIT_SUCCESS" and scene.status(name) is SegmentStatus.DONE
+    content = httpx.get(f"{scene.harness.server.url}/segments/events/{name}", timeout=60).content
+    assert content == archive.read_bytes()
+    for harness in (other, scene.harness):
+        harness.close()
 
 
 @pytest.mark.parametrize("is_split", [True, False])

@@ -143,6 +143,15 @@ def test_a_slow_build_asks_for_more_time() -> None:
     assert replica.hears(inputs.TimerFired(Timer.LEASE)).actions == (), "it does not build any more"
 
 
+@pytest.mark.parametrize("granted_s", [-1, 0])
+def test_a_build_that_was_granted_no_time_asks_soon(granted_s: int) -> None:
+    """Builds wait for their turn, so that the lease is the short one of the reference: 30 s, and not 120."""
+    replica = reported().replied(ReplyStatus.COMMIT, 210, build_time_s=granted_s, is_split_commit=True)
+    assert replica.actions == (CutAt(210), inputs.Build(210), Wait(Timer.LEASE, 27_000))
+    message = replica.hears(inputs.TimerFired(Timer.LEASE)).sent()
+    assert (message.kind, message.extra_time_s) == (MessageKind.EXTEND_BUILD_TIME, 120)
+
+
 @pytest.mark.parametrize("reply", [NOT_SENT, NOT_LEADER, FAILED, CompletionReply(ReplyStatus.HOLD, 210)])
 def test_a_commit_whose_outcome_is_not_known_is_asked_for_again_with_the_same_file(reply: CompletionReply) -> None:
     replica = reported().replied(ReplyStatus.COMMIT, 210, build_time_s=10, is_split_commit=True)

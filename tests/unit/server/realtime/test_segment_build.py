@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import every_buffer
 import pyarrow as pa
 import pytest
 from consuming_registry import filled_log
@@ -29,6 +30,31 @@ def test_rows_of_any_range_in_any_order(sorted_by: tuple[str, ...], tmp_path: Pa
         batches = [rows.slice(first, end - first)]
         whole = sort_rows(batches, SCHEMA, sorted_by) if sorted_by else batches
         assert built.crc == build_segment(SCHEMA, CONFIG, whole, tmp_path / f"{first} whole", "s").crc
+
+
+@pytest.mark.parametrize("sorted_by", [(), ("sorted",), ("s",)])
+def test_every_index_and_the_star_tree_are_built_of_a_log_to_the_byte(
+    sorted_by: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Inverted, range, Bloom, JSON and text indexes, null vectors, dictionaries of both widths and compressed values:
+    on every replica the same bytes, wherever its chunks begin.
+    """
+    config, schema, count = every_buffer.config(star_tree=True), every_buffer.SCHEMA, every_buffer.NUM_DOCS
+    rows = every_buffer.rows().take(pa.array(random.Random(5).sample(range(count), count)))
+    batches = sort_rows([rows], schema, sorted_by) if sorted_by else [rows]
+    whole = build_segment(schema, config, batches, tmp_path / "rows", "s", creation_time_ms=1)
+    kinds = {buffer.kind.partition(".")[0] for column in whole.columns for buffer in column.buffers}
+    assert {"inverted", "range", "bloom", "json", "text", "nulls"} <= kinds and whole.star_trees
+    expected = {path.name: path.read_bytes() for path in (tmp_path / "rows" / "s").iterdir()}
+    for first, chunk_rows, batch_rows in ((0, 77, 10), (20, 130, 33)):
+        before = rows.slice(0, first)  # rows of the segment before it
+        log = filled_log(schema, config, [before, rows], chunk_rows=chunk_rows, batch_rows=batch_rows)
+        columns = columns_of_chunks(schema, log.view().chunks, (first, first + count), sorted_by)
+        folder = tmp_path / f"{chunk_rows}"
+        build_segment(schema, config, columns, folder, "s", threads=1, creation_time_ms=1)
+        built = {path.name: path.read_bytes() for path in (folder / "s").iterdir()}
+        assert built.keys() == expected.keys()
+        assert [name for name, content in built.items() if content != expected[name]] == []
 
 
 def test_rows_that_are_not_here_any_more_make_no_segment() -> None:
