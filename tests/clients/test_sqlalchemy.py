@@ -262,3 +262,19 @@ def test_epochs_and_patterns_are_cut_too(engine: sa.Engine, duck: duckdb.DuckDBP
     ).fetchall()
     query = f"SELECT {expression} AS t, COUNT(*) FROM trips GROUP BY {expression} ORDER BY {expression} LIMIT 1000"
     assert asked(engine, query) == expected and sum(count for _, count in expected) == NUM_TRIPS
+
+
+def test_nulls_are_nulls_unless_the_statement_asks_for_default_values(engine: sa.Engine) -> None:
+    fares = [row["fare"] for row in TRIPS]
+    values = [fare for fare in fares if fare is not None]
+    assert 0 < len(values) < len(fares)
+    query = "SELECT COUNT(fare), AVG(fare) FROM trips"
+    first = "SELECT fare FROM trips WHERE fare IS NULL LIMIT 1"
+    ((count, average),) = asked(engine, query)
+    assert count == len(values) and average == pytest.approx(sum(values) / len(values))
+    assert asked(engine, first) == [(None,)]
+    # The default of a metric is 0.
+    defaults = "SET enableNullHandling=false; "
+    ((count, average),) = asked(engine, defaults + query)
+    assert count == len(fares) and average == pytest.approx(sum(values) / len(fares))
+    assert asked(engine, defaults + first) == [(0.0,)]

@@ -157,22 +157,28 @@ def test_every_command_runs_and_shows_what_the_documents_show(tmp_path: Path) ->
     assert not list((tmp_path / "scratch").iterdir()), "the folder of the run"
 
 
+def of_the_cluster_that_is_up(first: Runner, scratch: Path) -> Runner:
+    """Where the usual ports are another's, it has taken free ones."""
+    daemons = json.loads(first.call("pinotpy", "status", "--json").stdout)["daemons"]
+    return Runner(scratch, *(int(daemons[name]["url"].rpartition(":")[2]) for name in ("controller", "broker")))
+
+
 @pytest.mark.usefixtures("asks_for_the_first_kernels_alone")
 def test_one_s_own_data_is_loaded_as_the_readme_says_and_stays(tmp_path: Path) -> None:
     up, *following = steps(OWN_DATA)
     assert up.commands == ".venv/bin/pinotpy up --detach"
+    loaded = following[0]
+    query = loaded.commands.splitlines()[-1]
+    assert query.startswith(".venv/bin/pinotpy sql ") and loaded.shown[1].startswith("city")
     first = Runner(tmp_path, 9000, 8099)
     try:
         first.run(up)
-        # Where the usual ports are another's, it has taken free ones.
-        urls = {
-            name: daemon["url"]
-            for name, daemon in json.loads(first.call("pinotpy", "status", "--json").stdout)["daemons"].items()
-        }
-        runner = Runner(tmp_path, *(int(urls[name].rpartition(":")[2]) for name in ("controller", "broker")))
+        runner = of_the_cluster_that_is_up(first, tmp_path)
         for step in following:
             runner.run(step)
         assert first.call("pinotpy", "status").returncode == 3, "stopped"
         assert list((tmp_path / "stays" / "controller").rglob("orders*")), "the archive of the table's segment"
+        first.run(up)
+        of_the_cluster_that_is_up(first, tmp_path).run(Step(query, loaded.shown[1:]))
     finally:
         first.call("pinotpy", "down")

@@ -57,7 +57,8 @@ _STATISTICS = {name: _wire_name(name) for name in Statistics.__dataclass_fields_
 class ResultSetGroup:
     """One answer. `columns`, `types`, `rows` and iteration are those of the first table; most answers have one.
 
-    `partial`: rows are missing; `exactness` and `reasons` say more. `warnings`: what was asked for and not given.
+    `partial`: rows are missing; `exactness` and `reasons` say more. `warnings`: what is worth knowing of an answer that
+    is right (docs/client.md lists it).
     `trace` is server → operators, if the query asked for it. `response` is the broker's JSON as it came, without rows
     if these came as Arrow.
     """

@@ -39,7 +39,8 @@ class BatchIngestionConfig(Document):
     missing_columns: Annotated[MissingColumns, named(MissingColumns)] = Field(
         MissingColumns.FAIL,
         description="A file lacks a column that has no defaultNullValue and no transform: FAIL refuses the file, WARN "
-        "and DEFAULT fill in the type's default.",
+        "and DEFAULT take it: its rows have no value, a null where the table keeps null vectors, else the type's "
+        "default.",
     )
 
 

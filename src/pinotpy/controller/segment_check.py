@@ -54,7 +54,7 @@ def check_segment(
 
 
 def missing_columns(metadata: SegmentMetadata, schema: Schema, config: TableConfig) -> tuple[str, ...]:
-    """Columns of the schema that a segment lacks, and that no expression fills: its rows have their defaults."""
+    """Columns of the schema that a segment lacks, and that no expression fills: its rows have no value there."""
     transforms = config.ingestion.transform_configs if config.ingestion is not None else ()
     computed = {transform.column_name for transform in transforms}
     return tuple(

@@ -63,7 +63,8 @@ def build_segments(spark: Any, context: JobContext, attempts_max: int, show: Sho
     job = JobReport(
         spec.job_type.value, context.table_name, spec.output_dir_uri or "", tuple(reports), took_ms=took_ms, error=error
     )
-    job = replace(job, warnings=(*missing_warnings(context.pipeline, reports), *partition_warnings(reports)))
+    missing = missing_warnings(context.pipeline, context.table_config, reports)
+    job = replace(job, warnings=(*missing, *partition_warnings(reports)))
     if job.error is None and not job.segments:
         job = replace(job, error="no segment was built: the input holds no row to index")
     return with_earlier_archives(spec, job)

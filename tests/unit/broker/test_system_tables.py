@@ -5,17 +5,25 @@ measured.
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from in_process import InProcessCluster
 
+from pinotpy.broker.handler import Question, answer_query
+from pinotpy.broker.parts import EVERY_TABLE
+from pinotpy.broker.query_log import QueryLog
 from pinotpy.config.schema import Schema
+from pinotpy.config.settings import BrokerSettings, load_settings
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import ServerUnreachableError
+from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
 
@@ -159,6 +167,59 @@ def test_queries_are_in_the_log_with_what_they_cost(cluster: InProcessCluster) -
     assert first == ["SQL", "OK", None, 1, 2, 1, 4, "trips"]
     assert second[:4] == ["SQL", "ERROR", 710, 0]
     assert third[:4] == ["PQL", "OK", None, 2]
+
+
+def test_the_log_has_the_bytes_of_answers_and_what_the_broker_left_out(tmp_path: Path) -> None:
+    """In its file as in system.queries: of five segments of a day each, the broker leaves out those without a row."""
+    file = tmp_path / "queries.jsonl"
+    log = QueryLog.of(
+        load_settings(BrokerSettings, overrides={"query_log_file": file}, environment={}), lambda count: None
+    )
+    log.start()
+    cluster = InProcessCluster(tmp_path / "cluster", num_servers=2, prunes=True, query_log=log)
+    day = {"name": "day", "dataType": "INT", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"}
+    schema = {"schemaName": "stays", "dateTimeFieldSpecs": [day], "metricFieldSpecs": TRIPS["metricFieldSpecs"]}
+    config = {**CONFIG, "tableName": "stays", "segmentsConfig": {"replication": "1", "timeColumnName": "day"}}
+    days = [
+        pa.RecordBatch.from_pydict({"day": pa.array([18_000 + number] * 4, pa.int32()), "fare": [0.0, 1.0, 2.0, 3.0]})
+        for number in range(5)
+    ]
+    cluster.add_table(Schema.from_json(schema), TableConfig.from_json(config), [[rows] for rows in days])
+    # Text → segments that the broker leaves out, that it asks for, that servers leave out, that are read.
+    expected = {
+        "SELECT fare FROM stays WHERE day = 18002 LIMIT 100": (4, 1, 0, 1),
+        "SELECT SUM(fare) FROM stays WHERE day >= 18003": (3, 2, 0, 2),
+        "SELECT SUM(fare) FROM stays": (0, 5, 0, 5),
+        # No record knows these values: servers look at the segments' own.
+        "SELECT COUNT(*) FROM stays WHERE day = 18002 AND fare > 100": (4, 1, 1, 0),
+    }
+    try:
+        sizes = []
+        for text, (left_out, num_asked, _, _) in expected.items():
+            answer = asyncio.run(answer_query(cluster.broker, Question(text, Dialect.SQL), EVERY_TABLE))
+            assert isinstance(answer, bytes)
+            told = json.loads(answer)
+            assert (told["numSegmentsPrunedByBroker"], told["numSegmentsQueried"]) == (left_out, num_asked), told
+            sizes.append(len(answer))
+        arrow = cluster.ask_arrow("SELECT fare FROM stays LIMIT 20").to_arrow()
+        shown = rows_of(
+            cluster,
+            "SELECT query, response_bytes, segments_pruned_by_broker, segments_queried, segments_pruned_by_server, "
+            "segments_processed FROM system.queries ORDER BY start_time, request_id LIMIT 100",
+        )
+    finally:
+        cluster.close()
+        log.stop()
+    assert [tuple(row) for row in shown[:-1]] == [
+        (text, size, *counts) for (text, counts), size in zip(expected.items(), sizes, strict=True)
+    ]
+    assert shown[-1][1] == arrow.nbytes == 20 * 8
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    columns = (
+        "query", "response_bytes", "segments_pruned_by_broker", "segments_queried", "segments_pruned_by_server",
+        "segments_processed",
+    )  # fmt: skip
+    assert [[line[name] for name in columns] for line in lines[: len(shown)]] == shown
 
 
 def test_explain_analyze_answers_the_plan_and_what_was_measured(cluster: InProcessCluster) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from job_data import CONFIG, all_rows, archives, job, rows
+from job_data import CONFIG, all_rows, archives, job, rows, write_documents
 from matrix_files import KINDS, file_of
 
 from pinotpy.config.ingestion import MissingColumns
@@ -129,10 +129,32 @@ def test_of_json_a_column_is_missing_where_no_record_of_any_file_has_it(tmp_path
     assert bool(archives(tmp_path / "failed")) == (ours == {}) == ("segments were built by then" in failed.error)
     warned = run_job(job(tmp_path, "warned", pinotpy={**ours, "missingColumns": "WARN"}))
     (warning,) = (each for each in warned.warnings if "'pieces'" in each)
-    assert warned.error is None and warning.endswith("of 3 lack column 'pieces': its rows have the default, 0"), (
-        warned.warnings
-    )
+    assert warned.error is None and warning.endswith(
+        "of 3 lack column 'pieces': its rows have no value: in SQL null, or the default without null handling; in PQL "
+        "the default, 0"
+    ), warned.warnings
     assert "missing in files: pieces" in (warned.columns_told or "")
+
+
+@pytest.mark.parametrize("keeps_nulls", ["table", "column", "neither"])
+def test_what_is_said_of_a_missing_column_is_what_the_segment_has(tmp_path: Path, keeps_nulls: str) -> None:
+    """A null where a null vector is kept, the default otherwise."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "less.csv").write_text("customer,city,day,price\n1,Ulm,20454,2.5\n")
+    indexing = CONFIG["tableIndexConfig"] | {"nullHandlingEnabled": keeps_nulls == "table"}
+    write_documents(tmp_path, CONFIG | {"tableIndexConfig": indexing})
+    if keeps_nulls == "column":
+        path = tmp_path / "schema.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"enableColumnBasedNullHandling": True}))
+    report = run_job(job(tmp_path, pinotpy={"missingColumns": "WARN"}))
+    (warning,) = report.warnings
+    (row,) = all_rows(report, tmp_path / "scratch")
+    if keeps_nulls == "neither":
+        assert warning.endswith("its rows have the default, 0: the table keeps no null vector of it")
+        assert row[3] == 0
+    else:
+        assert "its rows have no value: in SQL null" in warning
+        assert row[3] is None
 
 
 def test_a_job_leaves_out_files_that_lack_columns_or_takes_them(tmp_path: Path) -> None:

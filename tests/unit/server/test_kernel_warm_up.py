@@ -9,14 +9,24 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import httpx
 import pytest
 
 from pinotpy.clock import ManualClock
 from pinotpy.kernels.compiling import Stage, marker
 from pinotpy.kernels.kernel_names import Kernel
 from pinotpy.server.kernel_warm_up import TELL_EVERY_S, TELL_OTHERS_EVERY_S, KernelWarmUp
+from pinotpy.server.metrics import ServerMetrics
+from pinotpy.server.readiness import Readiness
+from pinotpy.server.service import ServerParts
+from pinotpy.service.access import AllowAll
+from pinotpy.service.http import build_app
+from pinotpy.service.http_server import serve
+from pinotpy.service.metric_catalogue import SERVER_METRICS
+from pinotpy.service.metrics import Metrics
 
 FIRST, OTHER = Kernel("room.file", "first"), Kernel("room.file", "other")
 
@@ -46,14 +56,19 @@ class Scene:
         self.loaded: list[Kernel] = []
         self.told: list[tuple[int, int]] = []
         self.num_warmed = 0
+        self.metrics = Metrics("server", SERVER_METRICS)
         self.warm_up = KernelWarmUp(
             self.clock,
-            lambda done, total: self.told.append((done, total)),
+            self._tell,
             folder=folder,
             warm=self._warm,
             make_run=self._make_run,
             load=self.loaded.append,
         )
+
+    def _tell(self, done: int, total: int) -> None:
+        self.told.append((done, total))
+        ServerMetrics(self.metrics).kernels_compiled(done, total)
 
     def _warm(self) -> None:
         self.num_warmed += 1
@@ -110,6 +125,60 @@ def test_the_first_kernels_come_before_and_the_others_behind(
     others.release.set()
     eventually(lambda: "all kernels are compiled" in caplog.text)
     assert scene.loaded == [FIRST, FIRST, OTHER]
+
+
+def test_health_and_metrics_of_a_server_that_compiles_say_how_far_it_is(
+    scene: Scene, eventually: Callable[..., float]
+) -> None:
+    """What a server that has not joined answers, over HTTP."""
+    parts = cast(ServerParts, SimpleNamespace(_warm=scene.warm_up, _readiness=None))
+    app = build_app(
+        "server",
+        [],
+        access=AllowAll(),
+        metrics=scene.metrics,
+        ready=lambda: ServerParts._not_ready(parts),
+        remark=lambda: ServerParts._remark(parts),
+    )
+    server = serve(app, "127.0.0.1", 0)
+    try:
+        with httpx.Client(base_url=server.url, timeout=60) as http:
+
+            def kernels() -> tuple[float, float]:
+                lines = dict(line.rsplit(" ", 1) for line in http.get("/metrics").text.splitlines() if line[0] != "#")
+                done, left = (
+                    next(float(value) for key, value in lines.items() if name in key)
+                    for name in ("kernelsCompiled", "kernelsToCompile")
+                )
+                return done, left
+
+            def health(path: str = "/health") -> tuple[int, str]:
+                answer = http.get(path)
+                return answer.status_code, answer.text
+
+            assert health() == (503, "not ready: it is starting")
+            scene.warm_up.start()
+            eventually(lambda: Stage.FIRST in scene.runs and scene.runs[Stage.FIRST].begun.is_set())
+            for done in (0, 37, 84):
+                scene.runs[Stage.FIRST].tell(done, 85)
+                assert kernels() == (done, 85 - done)
+                said = "not ready: kernels that the first queries need are being compiled, once for this CPU: "
+                assert health() == health("/health/readiness") == (503, f"{said}{100 * done // 85} %")
+            assert health("/health/liveness")[0] == 200
+            scene.runs[Stage.FIRST].tell(85, 85)
+            scene.runs[Stage.FIRST].release.set()
+            scene.warm_up.wait()
+            assert kernels() == (85, 0) and health() == (503, "not ready: it is starting")
+            # It joins: ready, and the others follow.
+            parts._readiness = cast(Readiness, SimpleNamespace(reason=lambda: None, remark=lambda: ""))
+            scene.warm_up.follow()
+            eventually(lambda: Stage.ALL in scene.runs and scene.runs[Stage.ALL].begun.is_set())
+            scene.runs[Stage.ALL].tell(100, 284)
+            assert kernels() == (100, 184) and health() == (200, "OK")
+            status, ready = health("/health/readiness")
+            assert status == 200 and "the other kernels are being compiled, once for this CPU: 35 %" in ready
+    finally:
+        server.stop(5)
 
 
 def test_a_filled_cache_is_loaded_as_a_whole_and_silently(

@@ -49,6 +49,8 @@ def run(
         result_format = format_of(output, file_format)
         group = ask_for_rows(broker_url, text, dialect, access, query_options=query_options, timeout_s=timeout_s)
         typer.echo(f"{write_result(group, output, result_format):,} rows written to {output}")
+        for warning in group.warnings:
+            typer.echo(f"warning: {warning}", err=True)
         for reason in group.reasons:
             typer.echo(f"{group.exactness}: {reason}", err=True)
         return

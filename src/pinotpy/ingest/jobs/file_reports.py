@@ -11,10 +11,12 @@ from typing import Any, Final
 from pinotpy.config.field_spec import json_from_stored
 from pinotpy.config.ingestion import MissingColumns
 from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
 from pinotpy.ingest.jobs.report import BY_COLUMN_COUNTS, ROW_COUNTS, SAMPLES_MAX, FileReport, RejectSample, UnitReport
 from pinotpy.ingest.ledger import RejectedRow, RowLedger
 from pinotpy.ingest.missing_columns import OTHER_FIELDS_MAX, fault_text
 from pinotpy.ingest.pipeline import RowPipeline
+from pinotpy.segment.build.indexing import resolve_indexing
 
 _SAMPLES_OF_A_CAUSE: Final = 3
 
@@ -94,8 +96,10 @@ def missing_in_all(pipeline: RowPipeline, reports: Sequence[UnitReport]) -> str 
     )
 
 
-def missing_warnings(pipeline: RowPipeline, reports: Sequence[UnitReport]) -> tuple[str, ...]:
-    """With WARN: each column that files lack, with the value that stands for it."""
+def missing_warnings(
+    pipeline: RowPipeline, table_config: TableConfig | None, reports: Sequence[UnitReport]
+) -> tuple[str, ...]:
+    """With WARN: each column that files lack, and what queries read in its rows."""
     if pipeline.missing_columns is not MissingColumns.WARN:
         return ()
     files = [file for report in reports for file in report.files if file.error is None]
@@ -105,7 +109,7 @@ def missing_warnings(pipeline: RowPipeline, reports: Sequence[UnitReport]) -> tu
         if lacking:
             warnings.append(
                 f"{_named(lacking)} of {len(files):,} lack{'s' if len(lacking) == 1 else ''} column '{name}': "
-                f"{_default(pipeline.schema, name)}"
+                f"{_what_is_read(pipeline.schema, table_config, name)}"
             )
     return tuple(sorted(warnings))
 
@@ -124,9 +128,12 @@ def partition_warnings(reports: Sequence[UnitReport]) -> tuple[str, ...]:
     )
 
 
-def _default(schema: Schema, name: str) -> str:
+def _what_is_read(schema: Schema, table_config: TableConfig | None, name: str) -> str:
     spec = schema.field_specs[name]
-    return f"its rows have the default, {json_from_stored(spec.default_in_segments, spec.data_type)!r}"
+    default = f"{json_from_stored(spec.default_in_segments, spec.data_type)!r}"
+    if not resolve_indexing(schema, table_config)[name].null_vector:
+        return f"its rows have the default, {default}: the table keeps no null vector of it"
+    return f"its rows have no value: in SQL null, or the default without null handling; in PQL the default, {default}"
 
 
 def _named(uris: Sequence[str]) -> str:

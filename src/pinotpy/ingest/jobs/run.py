@@ -110,7 +110,8 @@ def build_segments(
         took_ms=_since_ms(started),
         error=error,
     )
-    job = replace(job, warnings=(*missing_warnings(context.pipeline, reports), *partition_warnings(reports)))
+    missing = missing_warnings(context.pipeline, context.table_config, reports)
+    job = replace(job, warnings=(*missing, *partition_warnings(reports)))
     if job.error is None and not job.segments:
         unread = f"{job.num_failures} could not be read, " if job.num_failures else ""
         job = replace(

@@ -127,11 +127,12 @@ class ClusterPush:
 
     @property
     def missing_told(self) -> str:
-        """`columns that segments lack, their rows have the default: qty 3`, "" if none does."""
+        """`columns that segments lack, so that their rows have no value (…): qty 3`, "" if none does."""
         counts = Counter(name for segment in self.segments for name in segment.missing_columns)
         shown = ", ".join(f"{name} {count:,}" for name, count in counts.most_common(_COLUMNS_TOLD))
         more = f" and {len(counts) - _COLUMNS_TOLD} more" if len(counts) > _COLUMNS_TOLD else ""
-        return f"columns that segments lack, so that their rows have the default: {shown}{more}" if counts else ""
+        no_value = "no value (in SQL null, or the default without null handling; in PQL the default)"
+        return f"columns that segments lack, so that their rows have {no_value}: {shown}{more}" if counts else ""
 
     @property
     def bytes_pushed(self) -> int:

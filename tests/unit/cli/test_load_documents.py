@@ -1,0 +1,120 @@
+"""Proves that `load --dry-run --out` and `table infer --out` write documents which make the table, that the text shows
+schema, config and the first five rows, and that steps of a load are told as they go on.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from controller_harness import Harness, start_harness
+from rich.console import Console
+from rich.progress import Progress
+
+from pinotpy.cli.loading import LoadRequest, build, told_by
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.ingest.sniffing.guess import Wishes
+
+ROWS = "".join(f"{number};street {number};{number},5;1{number}.02.2021\n" for number in range(1, 8))
+CSV = f"Nr.;Straße;Preis;Tag\n{ROWS}"
+COLUMNS = {"Nr": "INT", "Straße": "STRING", "Preis": "DOUBLE", "Tag": "TIMESTAMP"}
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    started = start_harness(tmp_path / "controller")
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    path = tmp_path / "orders.csv"
+    path.write_text(CSV)
+    return path
+
+
+@pytest.mark.parametrize("command", [("load", "--dry-run"), ("table", "infer")])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_documents_are_written_and_make_the_table(
+    pinotpy: Any, harness: Harness, orders: Path, tmp_path: Path, command: tuple[str, ...], as_json: bool
+) -> None:
+    folder = tmp_path / "not" / "there yet"
+    ended = pinotpy(*command, orders, "--out", folder, *(["--json"] if as_json else []))
+    assert ended.status == 0, ended
+    assert sorted(path.name for path in folder.iterdir()) == ["schema.json", "table.json"]
+    schema, config = (json.loads((folder / name).read_text()) for name in ("schema.json", "table.json"))
+    if as_json:
+        assert (ended.document["schema"], ended.document["tableConfig"]) == (schema, config)
+    else:
+        assert f"schema and table config are in {folder}" in ended.out
+    # A controller takes both, with no key that nothing reads, and no other change.
+    url = ("--controller-url", harness.server.url)
+    for words in (
+        ("add-schema", "--schema-file", folder / "schema.json"),
+        ("add-table", "--table-config-file", folder / "table.json"),
+    ):
+        added = pinotpy(*words, *url)
+        assert added.status == 0 and not added.err, added
+    assert harness.controller.catalog.table_names() == ["orders_OFFLINE"]
+    fields = harness.http.get("/schemas/orders").json()
+    specs = [*fields["dimensionFieldSpecs"], *fields["dateTimeFieldSpecs"]]
+    assert {spec["name"]: spec["dataType"] for spec in specs} == COLUMNS
+    kept = harness.http.get("/tables/orders").json()["OFFLINE"]
+    assert kept["segmentsConfig"]["timeColumnName"] == "Tag"
+    assert TableConfig.from_json(kept) == TableConfig.from_json(config)
+    assert Schema.from_json(fields) == Schema.from_json(schema)
+
+
+@pytest.mark.parametrize("command", [("load", "--dry-run"), ("table", "infer")])
+def test_the_text_shows_schema_config_and_the_first_five_rows(
+    pinotpy: Any, orders: Path, command: tuple[str, ...]
+) -> None:
+    ended = pinotpy(*command, orders)
+    assert ended.status == 0, ended
+    lines = [line.replace("│", " ").split() for line in ended.out.splitlines()]
+    columns = {line[0]: line[1] for line in lines if line[2:3] == ["100%"] and line[0] in COLUMNS}
+    assert columns == COLUMNS
+    shown = ended.out.partition("table config\n")[2].partition("\n}\n")[0] + "\n}"
+    assert json.loads(shown)["tableName"] == "orders" and json.loads(shown)["segmentsConfig"]["timeColumnName"] == "Tag"
+    assert [line for line in lines if line[1:2] == ["street"]] == [
+        [str(number), "street", str(number), f"{number}.5", f"2021-02-1{number}", "00:00:00.000"]
+        for number in range(1, 6)
+    ], "five of the seven rows"
+    assert "7 rows fit table orders; nothing was sent" in ended.out
+    assert "--out DIR writes schema.json and table.json" in ended.out
+
+
+def test_a_folder_for_the_documents_alone_is_refused_before_anything_is_sent(
+    pinotpy: Any, harness: Harness, orders: Path, tmp_path: Path
+) -> None:
+    ended = pinotpy("load", orders, "--out", tmp_path / "out", "--controller-url", harness.server.url)
+    assert ended.status == 1 and "--out needs --dry-run: it is the folder of its documents" in ended.err
+    assert not (tmp_path / "out").exists() and harness.controller.catalog.table_names() == []
+
+
+def test_building_tells_how_far_it_is_until_all_bytes_are_read(orders: Path, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    request = LoadRequest([str(orders)], "orders", Wishes())
+    build(request, tmp_path / "work", None, lambda step, done, total: seen.append((step, done, total)))
+    size = orders.stat().st_size
+    assert {step for step, _, _ in seen} == {"building"} and {total for _, _, total in seen} == {size}
+    done = [done for _, done, _ in seen]
+    assert done == sorted(done) and done[-1] == size
+
+
+def test_each_step_is_a_line_that_goes_on() -> None:
+    bar = Progress(console=Console(file=io.StringIO()), disable=True)
+    tell = told_by(bar)
+    for step, done, total in (("building", 10, 40), ("building", 40, 40), ("uploading", 1, 2), ("online", 0, 2)):
+        tell(step, done, total)
+    assert [(task.description, task.completed, task.total) for task in bar.tasks] == [
+        ("building", 40, 40),
+        ("uploading", 1, 2),
+        ("online", 0, 2),
+    ]
