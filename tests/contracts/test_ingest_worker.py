@@ -22,6 +22,7 @@ from pinotpy.clock import SystemClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError, UserError
+from pinotpy.segment.consuming.record_counts import RecordCounts
 from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.to_arrow import column_to_arrow
 from pinotpy.server.realtime import closed_rows
@@ -128,6 +129,7 @@ def test_rows_are_read_counted_sealed_built_and_released(worker: IngestWorker, t
 
     ended = partition.seal(1_000, "second")
     assert (ended.end_row, partition.log_view().segments[-1].name) == (980, "second")
+    assert ended.counts == RecordCounts(1_000, indexed=980, rejected=20)
     sees(partition, {"first": ids(0, 1_000), "second": ids(1_000, 3_000)})
     with pytest.raises(DataError, match="has not ended"):
         partition.build("second", tmp_path / "none", 5)
@@ -149,6 +151,7 @@ def test_rows_are_read_counted_sealed_built_and_released(worker: IngestWorker, t
     write(tmp_path / "s", 3_000, 500)
     has_read(partition, 3_500)
     sees(partition, {"renamed": ids(1_000, 3_500)})
+    assert partition.seal(3_175, "third").counts == RecordCounts(2_175, indexed=2_131, rejected=44)
     partition.close()
 
 

@@ -85,6 +85,8 @@ class CompletionMessageError(UserError):
         self.faults = faults
 
 
+# Of the records that a segment was read of; sent with the end of a commit where they are known. Ours.
+RECORD_COUNTS: Final = ("records", "tombstones", "added", "indexed", "filtered", "rejected")
 # Query parameter → field, for whole numbers. The reference sends them only when they are above 0.
 _NUMBERS: Final = {
     "buildTimeMillis": "build_time_ms",
@@ -104,6 +106,7 @@ class CompletionMessage:
     start_offset: of the replica's segment; None if it does not say.
     row_count: rows of the segment below `offset`; 0 = not said, as for all numbers here.
     location: URI of the uploaded file, of messages that end a commit.
+    record_counts: by RECORD_COUNTS, of messages that end a commit; empty = not known.
     """
 
     kind: MessageKind
@@ -119,6 +122,7 @@ class CompletionMessage:
     segment_size_bytes: int = 0
     row_count: int = 0
     location: str = ""
+    record_counts: tuple[int, ...] = ()
 
     def as_commit_end(self, location: str) -> CompletionMessage:
         """The last step of this single-step commit, whose file is now stored at `location`."""
@@ -143,6 +147,8 @@ class CompletionMessage:
                 params[param] = str(getattr(self, field))
         if self.location:
             params["location"] = self.location
+        if self.record_counts:
+            params["recordCounts"] = ",".join(map(str, self.record_counts))
         return params
 
     @classmethod
@@ -164,7 +170,10 @@ class CompletionMessage:
         if faults or offset is None:
             raise CompletionMessageError(kind, tuple(faults))
         reason = params.get("reason", "")[:REASON_LENGTH_MAX]
-        return cls(kind, name, instance, offset, reason, start_offset, location=location, **numbers)
+        counts = _counts(params.get("recordCounts", ""))
+        return cls(
+            kind, name, instance, offset, reason, start_offset, location=location, record_counts=counts, **numbers
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +254,12 @@ PROCESSED: Final = CompletionReply(ReplyStatus.PROCESSED)
 
 def _is_whole_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= NUMBER_MAX
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    """Of another version, or damaged: not known."""
+    words = text.split(",")
+    return tuple(map(int, words)) if len(words) == len(RECORD_COUNTS) and all(map(_is_whole_number, words)) else ()
 
 
 def _text(params: Mapping[str, str], param: str, faults: list[str], *, is_required: bool) -> str:

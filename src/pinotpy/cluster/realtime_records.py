@@ -22,6 +22,8 @@ NUM_REPLICAS: Final = "segment.realtime.numReplicas"
 ROW_THRESHOLD: Final = "segment.flush.threshold.size"
 TIME_THRESHOLD: Final = "segment.flush.threshold.time"
 NEXT_SEGMENT: Final = "segment.realtime.nextSegment"
+# A JSON object: how many records lie between the offsets, and what became of them (completion_messages.RECORD_COUNTS).
+RECORDS: Final = "segment.realtime.records"
 FORCE_COMMIT_JOB: Final = "segment.realtime.forceCommitJob"
 _OPEN_ENDS: Final = frozenset({"", "null", str((1 << 63) - 1)})  # as the reference's versions write "not known yet"
 

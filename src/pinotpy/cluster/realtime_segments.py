@@ -19,7 +19,7 @@ from typing import Final
 from pinotpy.cluster.buckets import Layout, bucket_of, layout_of, read_record
 from pinotpy.cluster.llc_names import LlcName, parse_llc_name
 from pinotpy.cluster.paths import ClusterPaths
-from pinotpy.cluster.realtime_records import RealtimeRecord, SegmentStatus
+from pinotpy.cluster.realtime_records import RECORDS, RealtimeRecord, SegmentStatus
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import Check, ClusterStore, Create, Delete, Op, SetData
@@ -172,14 +172,22 @@ class RealtimeSegments:
 
         return self._write(ops, lambda: self._has_moved(stored), "the segment's record has changed")
 
-    def done(self, stored: StoredRealtime, metadata: SegmentZkMetadata) -> Written:
-        """DONE: the segment's file is there; `metadata` names it. All its replicas are to be ONLINE."""
+    def done(self, stored: StoredRealtime, metadata: SegmentZkMetadata, records: str = "") -> Written:
+        """DONE: the segment's file is there; `metadata` names it. All its replicas are to be ONLINE.
+
+        Args:
+            records: what became of its records (realtime_records.RECORDS); empty: not known.
+        """
         record = stored.record
         assert record.status is SegmentStatus.COMMITTING
         done = replace(
             record,
             status=SegmentStatus.DONE,
-            record=replace(metadata, creation_time_ms=record.record.creation_time_ms, extra=record.record.extra),
+            record=replace(
+                metadata,
+                creation_time_ms=record.record.creation_time_ms,
+                extra=record.record.extra | ({RECORDS: records} if records else {}),
+            ),
         )
         name = str(record.name)
 

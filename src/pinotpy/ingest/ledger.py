@@ -69,6 +69,7 @@ class RowLedger:
     unmapped: values that no column takes although columns read parts of their field, by field (unmapped_values.py).
     num_null_times: rows without a value in the table's time column.
     causes: of the rejected rows, by `cause_text`.
+    reject_rows: numbers of all rejected rows, where somebody wants them.
     sink: where rejected rows go besides, such as a `RejectFile`.
     """
 
@@ -91,6 +92,7 @@ class RowLedger:
     dropped: Counter[str] = field(default_factory=Counter)
     unmapped: Counter[str] = field(default_factory=Counter)
     num_null_times: int = 0
+    reject_rows: list[int] | None = None
 
     @property
     def keeps_text(self) -> bool:
@@ -101,6 +103,8 @@ class RowLedger:
         """Note a row that is left out; each row once."""
         self.num_rows_rejected += 1
         self.num_rows_skipped += allowed
+        if self.reject_rows is not None:
+            self.reject_rows.append(row)
         self.rejects_by_column[column] += 1
         told = cause_text(column, cause)
         self.causes[told if told in self.causes or len(self.causes) < CAUSES_MAX else _OTHER_CAUSES] += 1

@@ -5,6 +5,7 @@ One state per segment, under a lock of its own; it may be lost at any time, sinc
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections import OrderedDict
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pinotpy.cluster.completion_messages import (
     FAILED,
     NOT_LEADER,
+    RECORD_COUNTS,
     CompletionMessage,
     CompletionReply,
     MessageKind,
@@ -320,7 +322,7 @@ class _Turn:
             LOG.warning("commit refused segment=%s reason=%s", answering.name, error.message)
             return Written(WriteOutcome.FAILED, error.message)
         reach(FailPoint.BEFORE_DONE)
-        written = self._segments.done(self._stored, metadata)
+        written = self._segments.done(self._stored, metadata, self._records(answering, metadata))
         reach(FailPoint.DONE_UNANSWERED)
         if written.outcome is WriteOutcome.WRITTEN:
             self._service.completed(self._stored.record, metadata.total_docs, answering.segment_size_bytes)
@@ -330,6 +332,22 @@ class _Turn:
             self._table, answering.name, metadata.crc, metadata.total_docs, written.outcome.value, written.reason,
         )  # fmt: skip
         return written
+
+    def _records(self, answering: CompletionMessage, metadata: SegmentZkMetadata) -> str:
+        """What became of the segment's records, for its record; empty where the committer does not know it, or counted
+        wrong.
+        """
+        counts = dict(zip(RECORD_COUNTS, answering.record_counts, strict=False))
+        if not counts:
+            return ""
+        became_rows = counts["records"] - counts["tombstones"] + counts["added"]
+        if became_rows != counts["indexed"] + counts["filtered"] + counts["rejected"] or (
+            counts["indexed"] != metadata.total_docs
+        ):
+            reason = f"segment '{answering.name}' has {metadata.total_docs} rows, and its records are counted {counts}"
+            self._service.alarm(self._table, reason)
+            return ""
+        return json.dumps(counts)
 
     def _metadata(self, answering: CompletionMessage) -> SegmentZkMetadata:
         file = StoredFile.of_location(answering.location)

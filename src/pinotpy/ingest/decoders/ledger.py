@@ -9,6 +9,7 @@ from typing import Any, Final
 from pinotpy.errors import DataError
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.missing_columns import no_field_text
+from pinotpy.segment.consuming.record_counts import RecordCounts
 
 SAMPLES_MAX: Final = 10
 SAMPLE_CHARACTERS_MAX: Final = 256
@@ -35,6 +36,7 @@ class StreamLedger:
     records: that were read. rows = indexed + filtered + rejected: a record is one row, but for tombstones, which are
     none, and for records that complexTypeConfig makes several of.
     causes: of rejected rows, column and cause. nulls, cuts, replaced, dropped, unmapped: as in RowLedger.
+    reject_rows: of one batch, numbers from 1 of its rejected records; None: not known.
     expected: columns that records are to fill, computed ones left out; fields: names that the first records have,
     looked up while no record fills a column.
     """
@@ -53,6 +55,7 @@ class StreamLedger:
     dropped: Counter[str] = field(default_factory=Counter)
     unmapped: Counter[str] = field(default_factory=Counter)
     null_times: int = 0
+    reject_rows: list[int] | None = None
     expected: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
 
@@ -70,6 +73,7 @@ class StreamLedger:
         self.rejected += rows.num_rows_rejected
         self.added += rows.num_rows_added
         self.null_times += rows.num_null_times
+        self.reject_rows = rows.reject_rows
         if self.records - self.tombstones + self.added != self.indexed + self.filtered + self.rejected:
             raise DataError(
                 f"the decoder counted {self.indexed} rows indexed, {self.filtered} filtered and {self.rejected} "
@@ -96,6 +100,9 @@ class StreamLedger:
                 )
         if rows.num_rows_rejected > len(rows.rejects):
             self._count(_OTHER, rows.num_rows_rejected - len(rows.rejects))
+
+    def counts(self) -> RecordCounts:
+        return RecordCounts(self.records, self.tombstones, self.added, self.indexed, self.filtered, self.rejected)
 
     def take(self, other: StreamLedger) -> None:
         """Add the counts of a batch whose rows were appended."""

@@ -63,7 +63,7 @@ class PipedDecoder:
     def decode(self, batch: StreamBatch, ledger: StreamLedger) -> DecodedRows:
         payloads = batch.payloads
         present: Int64Array = np.flatnonzero(np.asarray(payloads.is_valid())).astype(np.int64)
-        counts = RowLedger("stream")
+        counts = RowLedger("stream", reject_rows=[])
         self._times_ms = batch.times_ms
         parts = self._decoded(payloads, present, counts) if len(present) else []
         ledger.expected = self._from_records
@@ -78,7 +78,7 @@ class PipedDecoder:
 
     def _decoded(self, payloads: pa.Array, numbers: Int64Array, counts: RowLedger) -> list[InputBatch]:
         """Storage form of the records `numbers`, in parts."""
-        attempt = RowLedger("stream")
+        attempt = RowLedger("stream", reject_rows=[])
         try:
             parts = self._attempt(payloads, numbers, attempt)
         except PinotError as error:
@@ -152,6 +152,7 @@ def _add(counts: RowLedger, attempt: RowLedger) -> None:
     counts.num_rows_added += attempt.num_rows_added
     counts.num_null_times += attempt.num_null_times
     counts.rejects += attempt.rejects
+    counts.reject_rows = [*(counts.reject_rows or ()), *(attempt.reject_rows or ())]
     for of_column, mine in (
         (attempt.nulls, counts.nulls),
         (attempt.cuts, counts.cuts),

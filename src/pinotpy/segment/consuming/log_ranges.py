@@ -16,6 +16,7 @@ import pyarrow as pa
 from pinotpy.errors import DataError, PinotError
 from pinotpy.segment.consuming.chunk import Chunk
 from pinotpy.segment.consuming.log_chunk import LogChunk
+from pinotpy.segment.consuming.record_counts import BatchCounts, RecordCounts, SegmentCounts
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class SegmentRange:
     """A segment as a range of the log's rows.
 
     end_row, end_offset: None while the segment takes rows.
+    counts: of the records between its offsets, once it has ended; None: not known.
     """
 
     name: str
@@ -47,6 +49,7 @@ class SegmentRange:
     start_offset: Any
     end_row: int | None = None
     end_offset: Any = None
+    counts: RecordCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class LogRanges:
 
     def __init__(self, segment_name: str, start_offset: Any) -> None:
         self._lock = threading.Lock()  # of boundaries and chunks against each other; never held while rows are written
+        self._counts = SegmentCounts(start_offset)
         self._view = LogView(
             Watermark(0, start_offset, UNKNOWN_TIME_MS), (SegmentRange(segment_name, 0, start_offset),), ()
         )
@@ -118,9 +122,12 @@ class LogRanges:
         """What is published now. One read of one attribute: a watermark and boundaries that belong together."""
         return self._view
 
-    def publish(self, watermark: Watermark) -> None:
-        """Rows before the watermark can be read from now on; its rows are in the chunks."""
+    def publish(self, watermark: Watermark, counts: BatchCounts | None = None) -> None:
+        """Rows before the watermark can be read from now on; its rows are in the chunks. counts: of the records that
+        came since the watermark before; None: not known.
+        """
         with self._lock:
+            self._counts.add(counts, watermark.next_offset, watermark.num_rows)
             self._view = replace(self._view, watermark=watermark)
 
     def add_chunk(self, chunk: Chunk) -> None:
@@ -176,7 +183,13 @@ class LogRanges:
                     segment=last.name,
                 )
             row = max(view.rows_before(end_offset), last.first_row)
-            ended = replace(last, end_row=row, end_offset=end_offset)
+            counts = self._counts.cut(end_offset, row)
+            if counts is not None and counts.indexed != row - last.first_row:
+                log.error(
+                    "records were miscounted segment=%s rows=%d counts=%s", last.name, row - last.first_row, counts
+                )
+                counts = None
+            ended = replace(last, end_row=row, end_offset=end_offset, counts=counts)
             following = SegmentRange(next_name, row, end_offset)
             self._view = replace(view, segments=(*view.segments[:-1], ended, following))
         return ended

@@ -24,6 +24,7 @@ from pinotpy.segment.consuming.chunk_column import IncomingColumn
 from pinotpy.segment.consuming.chunk_layout import CHUNK_ROWS, ColumnRoom, chunk_layout, usual_room
 from pinotpy.segment.consuming.log_ranges import UNKNOWN_TIME_MS, LogRanges, Watermark
 from pinotpy.segment.consuming.memory import ChunkMemory, HeapMemory
+from pinotpy.segment.consuming.record_counts import BatchCounts
 
 
 class PartitionLog(LogRanges):
@@ -58,7 +59,14 @@ class PartitionLog(LogRanges):
         self._chunk_rows = chunk_rows
         self._on_chunk = on_chunk
 
-    def append(self, rows: pa.RecordBatch, offsets: NDArray[Any], times_ms: Int64Array, next_offset: Any) -> None:
+    def append(
+        self,
+        rows: pa.RecordBatch,
+        offsets: NDArray[Any],
+        times_ms: Int64Array,
+        next_offset: Any,
+        counts: BatchCounts | None = None,
+    ) -> None:
         """Append a batch and publish it; called by one thread.
 
         Args:
@@ -66,6 +74,7 @@ class PartitionLog(LogRanges):
             offsets, times_ms: of each row's record, shape (rows.num_rows,); offsets ascend, equal where one record gave
                 several rows.
             next_offset: where the stream goes on behind the batch.
+            counts: of its records; None: not known.
 
         Raises:
             DataError: a column does not fit the schema; nothing is published.
@@ -84,7 +93,7 @@ class PartitionLog(LogRanges):
             self.end_chunks()
             raise
         last_time_ms = max(before.last_time_ms, int(times_ms.max(initial=UNKNOWN_TIME_MS)))
-        self.publish(Watermark(before.num_rows + rows.num_rows, next_offset, last_time_ms))
+        self.publish(Watermark(before.num_rows + rows.num_rows, next_offset, last_time_ms), counts)
 
     def _incoming(self, rows: pa.RecordBatch) -> dict[str, IncomingColumn]:
         unknown = [name for name in rows.schema.names if name not in self._schema.field_specs]

@@ -7,6 +7,7 @@ import io
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import httpx
 
 from pinotpy.cluster.completion_messages import (
     NOT_SENT,
+    RECORD_COUNTS,
     CompletionMessage,
     CompletionReply,
     MessageKind,
@@ -66,6 +68,8 @@ class CompletionClient:
     def send(
         self, message: CompletionMessage, built: BuiltSegment | None, partition: IngestPartition
     ) -> CompletionReply:
+        if message.kind in _ENDS:
+            message = replace(message, record_counts=_record_counts(message.name, partition))
         params = message.to_params(partition.offset_text)
         reply, reasons = NOT_SENT, list[str]()
         if message.kind is MessageKind.CONSUMED:
@@ -163,6 +167,11 @@ class _Uploaded(io.FileIO):
         part = super().read(-1 if size is None else size)
         reach(FailPoint.UPLOADING)
         return part or b""
+
+
+def _record_counts(name: str, partition: IngestPartition) -> tuple[int, ...]:
+    counts = next((each.counts for each in partition.log_view().segments if each.name == name), None)
+    return () if counts is None else tuple(getattr(counts, each) for each in RECORD_COUNTS)
 
 
 def packed(built: BuiltSegment) -> Path:

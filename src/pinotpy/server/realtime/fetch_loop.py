@@ -18,8 +18,9 @@ from pinotpy.clock import Clock
 from pinotpy.cluster.completion_messages import Offset
 from pinotpy.errors import DataError, NotFoundError, PinotError
 from pinotpy.ingest.decoders.ledger import StreamLedger
-from pinotpy.ingest.decoders.spec import RowDecoder
+from pinotpy.ingest.decoders.spec import DecodedRows, RowDecoder
 from pinotpy.segment.consuming.partition_log import PartitionLog
+from pinotpy.segment.consuming.record_counts import BatchCounts, RecordFates
 from pinotpy.server.realtime.catching_up import CatchingUp
 from pinotpy.stream.spec import (
     OffsetOutOfRangeError,
@@ -53,6 +54,7 @@ class FetchLoop:
         on_change: after each batch, each failure, and each fetch without records.
         look: is shown rows before they are appended.
         on_rows: after rows were appended, on this thread: makes what queries would otherwise have to.
+        on_counts: takes what became of each batch's records, when its rows are published; None: the log does.
         shown: a failure's text as it may be shown: without passwords.
         fetch_timeout_s: longest wait for records in one fetch.
         idle_timeout_s: a consumer that brought nothing for so long is made anew.
@@ -71,6 +73,7 @@ class FetchLoop:
         on_change: Callable[[], None],
         look: Callable[[pa.RecordBatch], None],
         on_rows: Callable[[], None],
+        on_counts: Callable[[BatchCounts], None] | None,
         shown: Callable[[str], str],
         fetch_timeout_s: float,
         idle_timeout_s: float,
@@ -85,6 +88,7 @@ class FetchLoop:
         self._on_change = on_change
         self._look = look
         self._on_rows = on_rows
+        self._on_counts = on_counts
         self._shown = shown
         self._fetch_timeout_s = min(fetch_timeout_s, FETCH_TIMEOUT_S_MAX)
         self._idle_ns = int(idle_timeout_s * 1e9)
@@ -171,7 +175,12 @@ class FetchLoop:
         self._is_decoding = False
         records: Int64Array = decoded.records
         self._look(decoded.rows)
-        self._log.append(decoded.rows, batch.offsets[records], np.asarray(batch.times_ms)[records], batch.next_offset)
+        counts = _counts_of(batch, decoded, ledger)
+        times_ms = np.asarray(batch.times_ms)[records]
+        kept = counts if self._on_counts is None else None
+        self._log.append(decoded.rows, batch.offsets[records], times_ms, batch.next_offset, kept)
+        if self._on_counts is not None:
+            self._on_counts(counts)
         # Not before its rows are there: if they cannot be appended, the batch is read again.
         self._ledger.take(ledger)
         self._on_rows()
@@ -203,3 +212,18 @@ class FetchLoop:
         if consumer is not None:
             with contextlib.suppress(Exception):
                 consumer.close()
+
+
+def _counts_of(batch: StreamBatch, decoded: DecodedRows, ledger: StreamLedger) -> BatchCounts:
+    counts = ledger.counts()
+    if counts.is_plain or counts.added or ledger.reject_rows is None or batch.offsets.dtype.kind != "i":
+        return BatchCounts(counts)
+    tombstones = np.flatnonzero(np.asarray(batch.payloads.is_null()))
+    rejected = np.unique(np.array(ledger.reject_rows, np.int64) - 1)
+    is_other = np.ones(len(batch), np.bool_)
+    for numbers in (decoded.records, tombstones, rejected):
+        is_other[numbers] = False
+    filtered = np.flatnonzero(is_other)
+    if (len(tombstones), len(filtered), len(rejected)) != (counts.tombstones, counts.filtered, counts.rejected):
+        return BatchCounts(counts)  # of a decoder that counts otherwise
+    return BatchCounts(counts, RecordFates.of(batch.offsets, filtered, rejected, tombstones))

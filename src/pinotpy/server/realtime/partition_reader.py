@@ -14,6 +14,7 @@ from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.consuming.chunk import Chunk
 from pinotpy.segment.consuming.memory import ChunkMemory
 from pinotpy.segment.consuming.partition_log import PartitionLog
+from pinotpy.segment.consuming.record_counts import BatchCounts
 from pinotpy.server.realtime.fetch_loop import FetchLoop
 from pinotpy.server.realtime.ingest_worker import PartitionSpec, PartitionStatus
 from pinotpy.server.realtime.partition_watch import PartitionWatch
@@ -28,11 +29,13 @@ _STOP_S: Final = 10.0
 class LogParts:
     """What a reader's log is made with, where it is not the usual.
 
-    memory: where chunks lie. on_chunk: called with each new chunk, before rows of it are published.
+    memory: where chunks lie. on_chunk: called with each new chunk, before rows of it are published. on_counts: see
+    FetchLoop.
     """
 
     memory: ChunkMemory | None = None
     on_chunk: Callable[[Chunk], None] = lambda chunk: None
+    on_counts: Callable[[BatchCounts], None] | None = None
 
 
 class PartitionReader:
@@ -80,6 +83,7 @@ class PartitionReader:
             on_change=on_change,
             look=self._watch.look,
             on_rows=on_rows,
+            on_counts=parts.on_counts,
             shown=lambda text: without_secrets(text, settings.properties),
             fetch_timeout_s=settings.fetch_timeout_s,
             idle_timeout_s=settings.idle_timeout_s,

@@ -316,3 +316,34 @@ def test_a_sealed_segment_records_what_its_rows_have_and_not_what_the_stream_pro
     assert counted == ([] if count is None else [count])
     told = [record.getMessage() for record in caplog.records if "without partitions table=" in record.getMessage()]
     assert len(told) == (sealed is None) and all(name in text and f"columns={column}" in text for text in told)
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_kept"),
+    [
+        ("60,2,0,49,4,5", True),
+        ("60,2,0,48,5,5", False),  # other rows than the file has
+        ("61,2,0,49,4,5", False),  # a record of which nobody knows
+        ("1,2", False),
+        ("", False),
+    ],
+)
+def test_the_record_of_a_segment_says_what_became_of_its_records_if_they_add_up(
+    scene: Scene, counts: str, is_kept: bool
+) -> None:
+    name = scene.begin()
+    for replica in (scene.harness.controller.catalog.ideal_state(TABLE) or {})[name]:
+        reply = scene.says("segmentConsumed", name, replica, 50, rowCount=49)
+        if reply["status"] == "COMMIT":
+            committer = replica
+    archive, _ = scene.archive(name, 49)
+    files = {"file": (archive.name, archive.read_bytes())}
+    reply = scene.says("segmentCommit", name, committer, 50, files=files, recordCounts=counts)
+    assert reply["status"] == "COMMIT_SUCCESS"
+    done = scene.segments.read(TABLE, name)
+    assert done is not None and done.record.status is SegmentStatus.DONE
+    expected = {"records": 60, "tombstones": 2, "added": 0, "indexed": 49, "filtered": 4, "rejected": 5}
+    found = done.record.record.extra.get("segment.realtime.records")
+    assert (found and json.loads(found)) == (expected if is_kept else None)
+    alarms = 'controllerCompletionAlarms_total{table="events_REALTIME"} 1.0'
+    assert (alarms in scene.harness.http.get("/metrics").text) is (not is_kept and counts.count(",") == 5)

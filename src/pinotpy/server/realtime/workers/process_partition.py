@@ -16,6 +16,7 @@ from pinotpy.cluster.completion_messages import Offset
 from pinotpy.ingest.decoders.registry import make_decoder
 from pinotpy.segment.consuming.log_pieces import PieceView
 from pinotpy.segment.consuming.log_ranges import LogView, SegmentRange, Watermark
+from pinotpy.segment.consuming.record_counts import BatchCounts
 from pinotpy.server.realtime.closed_rows import forget_later
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, PartitionStatus
 from pinotpy.server.realtime.segment_build import BuildQueue
@@ -176,7 +177,8 @@ class ProcessPartition:
         """Rows were published, or reading failed, or nothing came."""
         self._heard_ns = self._clock.monotonic_ns()
         watermark = Watermark(message["rows"], self.parse_offset(message["next_offset"]), message["last_time_ms"])
-        (self._read_again or self._rows).publish(watermark, message.get("ledger"))
+        counts = BatchCounts.from_json(message["counts"]) if "counts" in message else None
+        (self._read_again or self._rows).publish(watermark, message.get("ledger"), counts)
         # Rows that a process read before this one are still here.
         stray = self._status.stray or message["stray"]
         self._status = PartitionStatus(

@@ -18,6 +18,7 @@ from pinotpy.errors import PinotError
 from pinotpy.segment.consuming.chunk import Chunk
 from pinotpy.segment.consuming.log_ranges import Watermark
 from pinotpy.segment.consuming.memory import SharedMemory
+from pinotpy.segment.consuming.record_counts import BatchCounts
 from pinotpy.server.realtime.ingest_worker import PartitionSpec
 from pinotpy.server.realtime.partition_reader import LogParts, PartitionReader
 from pinotpy.server.realtime.workers.channel import Channel, send_json
@@ -47,10 +48,11 @@ class _Partition:
         self._number, self._channel, self._idle = number, channel, idle
         self._descriptor = -1
         self._ledger_records = -1
+        self._counts: list[BatchCounts] = []  # of batches that the server has not heard of
         clock = SystemClock()
         self.reader = PartitionReader(
             spec, clock, on_change=self._changed,
-            parts=LogParts(memory=SharedMemory(self._keep), on_chunk=self._announce),
+            parts=LogParts(SharedMemory(self._keep), self._announce, self._counts.append),
         )  # fmt: skip
         num_rows, next_offset, last_time_ms = watermark
         offsets = self.reader.offsets
@@ -97,6 +99,9 @@ class _Partition:
             # With the rows that it counts: if this process is killed now, another goes on from both.
             self._ledger_records = ledger.records
             message["ledger"] = ledger.to_json()
+        if len(self._counts) == 1:
+            message["counts"] = self._counts[0].to_json()
+        self._counts.clear()
         send_json(self._channel, **message)
         self._idle.looked(self._number, watermark.num_rows)
 

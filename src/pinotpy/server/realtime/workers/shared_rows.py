@@ -14,6 +14,7 @@ from pinotpy.segment.consuming.frozen_chunk import FrozenChunk, freeze_chunk
 from pinotpy.segment.consuming.log_pieces import LogPieces
 from pinotpy.segment.consuming.log_ranges import LogRanges, Watermark
 from pinotpy.segment.consuming.memory import SharedMemory
+from pinotpy.segment.consuming.record_counts import BatchCounts
 from pinotpy.server.realtime.ingest_worker import PartitionSpec
 from pinotpy.server.realtime.workers.freezing import Freezer
 from pinotpy.server.realtime.workers.shared_chunks import ChunkPlace, SharedChunk, mapped_chunk
@@ -75,14 +76,16 @@ class SharedRows:
         if gone is not None:
             os.close(gone[1])
 
-    def publish(self, watermark: Watermark, ledger: dict[str, Any] | None) -> None:
-        """Rows before the watermark can be read. One that lies behind what was published comes late, and is nothing."""
+    def publish(self, watermark: Watermark, ledger: dict[str, Any] | None, counts: BatchCounts | None = None) -> None:
+        """Rows before the watermark can be read. One that lies behind what was published comes late, and is nothing.
+        counts: see LogRanges.publish.
+        """
         view = self.log.view()
         if watermark.num_rows > view.watermark.num_rows:
             last = view.chunks[-1]
             last.num_rows = watermark.num_rows - last.first_row
         if watermark.num_rows >= view.watermark.num_rows:
-            self.log.publish(watermark)
+            self.log.publish(watermark, counts)
         if ledger is not None:
             self._ledger = ledger
         self._ask_freezer()
