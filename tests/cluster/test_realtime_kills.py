@@ -118,7 +118,7 @@ def disturb(cluster: LiveCluster, dice: random.Random, until: float) -> Counter[
 
 
 def test_no_record_is_lost_or_doubled_whatever_is_killed(cluster: LiveCluster, folder: Path) -> None:
-    producing = Producing(folder / "topics")
+    producing = Producing.files(folder / "topics")
     cluster.controller.add_schema(SCHEMA)
     cluster.controller.add_table(table_config(folder / "topics", rows=3_000))
     producing.start()

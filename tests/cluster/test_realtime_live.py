@@ -13,13 +13,10 @@ from typing import Any
 
 import httpx
 import pytest
-from events_table import PARTITIONS, SCHEMA, records, table_config
+from events_table import PARTITIONS, SCHEMA, table_config
 from live_cluster import LiveCluster, wait_until
-from stream_truth import StreamTruth, answered_ranges
-
-from pinotpy.clock import SystemClock
-from pinotpy.stream.file import DIRECTORY, FileStreamConsumerFactory, FileStreamProducer, create_topic
-from pinotpy.stream.settings import StreamSettings
+from stream_asking import Producing
+from stream_truth import question
 
 pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper]
 
@@ -39,18 +36,14 @@ def cluster(folder: Path) -> Iterator[LiveCluster]:
 
 
 def test_every_answer_has_exactly_the_records_up_to_its_offsets(cluster: LiveCluster, folder: Path) -> None:
-    create_topic(folder / "topics" / "events", PARTITIONS)
-    settings = StreamSettings("file", "events", {DIRECTORY: str(folder / "topics")})
-    truth = StreamTruth(FileStreamConsumerFactory(settings, SystemClock()), PARTITIONS)
-    producer = FileStreamProducer(folder / "topics" / "events", SystemClock())
+    producing = Producing.files(folder / "topics")
     cluster.controller.add_schema(SCHEMA)
     cluster.controller.add_table(table_config(folder / "topics", rows=1_000))
     done = threading.Event()
 
     def produce() -> None:
-        for batch in range(100):
-            for partition in range(PARTITIONS):
-                producer.append(partition, records(batch * 100, 100))
+        for _ in range(100):
+            producing.append()
             done.wait(0.05)
         done.set()
 
@@ -60,14 +53,11 @@ def test_every_answer_has_exactly_the_records_up_to_its_offsets(cluster: LiveClu
 
     def compare() -> int:
         nonlocal compared
-        response = cluster.query("SELECT kind, COUNT(*), SUM(id) FROM events GROUP BY kind LIMIT 100", "sql")
-        if response["exactness"] != "exact" or "partitionOffsets" not in response:
-            return 0  # it says that rows are missing: on a slow machine a server may be taken for dead
-        rows, total, groups = truth.count(answered_ranges(response))
-        table = response["resultTable"]["rows"]
-        assert {kind: count for kind, count, _ in table} == groups, response
-        assert sum(number for _, _, number in table) == total
-        assert sum(count for _, count, _ in table) == rows == response["totalDocs"]
+        response = cluster.query(question(), "sql")
+        rows = producing.truth.compare(response)
+        if rows < 0:
+            return 0
+        assert rows == response["totalDocs"]
         compared += 1
         return rows
 
@@ -75,8 +65,7 @@ def test_every_answer_has_exactly_the_records_up_to_its_offsets(cluster: LiveClu
     while not done.is_set():
         compare()
     writer.join(60)
-    producer.close()
-    expected = truth.count(dict.fromkeys(range(PARTITIONS), (0, 10_000)))[0]
+    expected = producing.stop()
     wait_until(lambda: compare() == expected, 300, "all rows are answered")
     assert compared > 10
 
@@ -111,33 +100,15 @@ def test_a_table_is_disabled_enabled_deleted_and_made_again_while_it_consumes(
     cluster: LiveCluster, folder: Path
 ) -> None:
     """Nothing is lost, nothing of the table before is seen, and nothing is left behind on the servers."""
-    create_topic(folder / "topics" / "again", PARTITIONS)
-    settings = StreamSettings("file", "again", {DIRECTORY: str(folder / "topics")})
-    truth = StreamTruth(FileStreamConsumerFactory(settings, SystemClock()), PARTITIONS)
-    producer = FileStreamProducer(folder / "topics" / "again", SystemClock())
+    producing = Producing.files(folder / "topics", "again")
     config = table_config(folder / "topics", rows=1_000)
     config |= {"tableName": "again"}
     del config["segmentsConfig"]["schemaName"]
     config["tableIndexConfig"]["streamConfigs"]["stream.file.topic.name"] = "again"
-    ended = threading.Event()
-    produced = 0
-
-    def produce() -> None:
-        nonlocal produced
-        while not ended.wait(0.05):
-            for partition in range(PARTITIONS):
-                producer.append(partition, records(produced, 100))
-            produced += 100
 
     def rows() -> int:
         """Of an exact answer, which is compared with the topic; -1 if rows are missing."""
-        response = cluster.query("SELECT kind, COUNT(*), SUM(id) FROM again GROUP BY kind LIMIT 100", "sql")
-        if response.get("exactness") != "exact" or len(response.get("partitionOffsets", {})) != PARTITIONS:
-            return -1
-        count, total, groups = truth.count(answered_ranges(response))
-        table = response["resultTable"]["rows"]
-        assert {kind: count for kind, count, _ in table} == groups and sum(row[2] for row in table) == total, response
-        return count
+        return producing.truth.compare(cluster.query(question("again"), "sql"))
 
     def has_more_than(count: int) -> bool:
         return rows() > count
@@ -156,8 +127,7 @@ def test_a_table_is_disabled_enabled_deleted_and_made_again_while_it_consumes(
         return answer.status_code == 200
 
     cluster.controller.add_schema(SCHEMA | {"schemaName": "again"})
-    writer = threading.Thread(target=produce)
-    writer.start()
+    producing.start()
     try:
         for _ in range(2):
             wait_until(made, 300, "the table is made")
@@ -170,10 +140,7 @@ def test_a_table_is_disabled_enabled_deleted_and_made_again_while_it_consumes(
             cluster.controller.delete_table("again")
         wait_until(made, 300, "the table is made again")
     finally:
-        ended.set()
-        writer.join(60)
-        producer.close()
-    expected = truth.count(dict.fromkeys(range(PARTITIONS), (0, produced)))[0]
+        expected = producing.stop()
     wait_until(lambda: rows() == expected, 300, "all rows are answered")
     cluster.controller.delete_table("again")
     wait_until(lambda: not _left_behind(folder), 300, "nothing is left")

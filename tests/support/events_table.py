@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,11 @@ from typing import Any
 PARTITIONS = 2
 SCHEMA = {
     "schemaName": "events",
-    "dimensionFieldSpecs": [{"name": "kind", "dataType": "STRING"}, {"name": "id", "dataType": "LONG"}],
+    "dimensionFieldSpecs": [
+        {"name": "kind", "dataType": "STRING"},
+        {"name": "id", "dataType": "LONG"},
+        {"name": "hash", "dataType": "LONG"},
+    ],
     "dateTimeFieldSpecs": [
         {"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"}
     ],
@@ -38,13 +43,24 @@ def table_config(folder: Path, *, rows: int, replication: int = 2) -> dict[str, 
     }
 
 
-def records(first: int, count: int) -> list[tuple[bytes | None, bytes | None]]:
+def records(first: int, count: int, partition: int = 0) -> list[tuple[bytes | None, bytes | None]]:
+    """Records whose `id` counts from `first`; every partition has other ones of the same numbers."""
     return [
-        (
-            None,
-            json.dumps({"id": number, "kind": f"k{number % 7}", "ts": 1_700_000_000_000 + number}).encode()
-            if number % 50
-            else b"{no json",
-        )
+        (None, record(number, partition) if (number + partition) % 50 else b"{no json")
         for number in range(first, first + count)
     ]
+
+
+def record(number: int, partition: int) -> bytes:
+    row = {
+        "id": number,
+        "kind": f"k{(number + partition) % 7}",
+        "hash": hash_of(number, partition),
+        "ts": 1_700_000_000_000 + number,
+    }
+    return json.dumps(row).encode()
+
+
+def hash_of(number: int, partition: int) -> int:
+    """32 bits that look random: SUM, which is a DOUBLE, has every digit of those of two million rows."""
+    return int.from_bytes(hashlib.blake2b(f"{partition} {number}".encode(), digest_size=4).digest())
