@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 PARTITIONS = 2
 SCHEMA = {
@@ -19,6 +19,14 @@ SCHEMA = {
         {"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"}
     ],
 }
+
+
+class Row(NamedTuple):
+    """What a record of the topic is as a row of the table: the columns that answers are compared by."""
+
+    kind: str
+    id: int
+    hash: int
 
 
 def table_config(folder: Path, *, rows: int, replication: int = 2) -> dict[str, Any]:
@@ -59,6 +67,15 @@ def record(number: int, partition: int) -> bytes:
         "ts": 1_700_000_000_000 + number,
     }
     return json.dumps(row).encode()
+
+
+def row_of(payload: bytes | None) -> Row | None:
+    """The row that a record of `records` is; None: it is none."""
+    try:
+        found = json.loads(payload or b"")
+    except ValueError:
+        return None
+    return Row(found["kind"], found["id"], found["hash"])
 
 
 def hash_of(number: int, partition: int) -> int:

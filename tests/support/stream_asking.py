@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
-from events_table import PARTITIONS, records
+import events_table
+from events_table import PARTITIONS, Row
 from live_cluster import LiveCluster, wait_until
 from stream_truth import StreamTruth, question
 
@@ -26,27 +28,37 @@ from pinotpy.stream.spec import StreamConsumerFactory, StreamProducer
 BATCH = 100
 
 
+class Events(Protocol):
+    """Records of the table, and what they are as rows."""
+
+    def records(self, first: int, count: int, partition: int = 0, /) -> list[tuple[bytes | None, bytes | None]]: ...
+
+    def row_of(self, payload: bytes | None, /) -> Row | None: ...
+
+
 class Producing:
     """Writes a topic of PARTITIONS partitions until it is stopped; each has records of its own.
 
     Args:
         factory: reads the topic, to compare answers with what is in it.
+        events: the records (`events_table` or `hostile_events`).
     """
 
-    def __init__(self, producer: StreamProducer, factory: StreamConsumerFactory) -> None:
-        self.truth = StreamTruth(factory, PARTITIONS)
+    def __init__(self, producer: StreamProducer, factory: StreamConsumerFactory, events: Events = events_table) -> None:
+        self.truth = StreamTruth(factory, PARTITIONS, events.row_of)
         self.produced = 0
         self._producer = producer
+        self._events = events
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     @classmethod
-    def files(cls, folder: Path, topic: str = "events") -> Producing:
+    def files(cls, folder: Path, topic: str = "events", events: Events = events_table) -> Producing:
         """A new topic of files in `folder`."""
         create_topic(folder / topic, PARTITIONS)
         settings = StreamSettings("file", topic, {DIRECTORY: str(folder)})
         producer = FileStreamProducer(folder / topic, SystemClock())
-        return cls(producer, FileStreamConsumerFactory(settings, SystemClock()))
+        return cls(producer, FileStreamConsumerFactory(settings, SystemClock()), events)
 
     def start(self) -> None:
         self._thread.start()
@@ -62,7 +74,7 @@ class Producing:
     def append(self, count: int = BATCH) -> None:
         """Append so many records to each partition."""
         for partition in range(PARTITIONS):
-            self._producer.append(partition, records(self.produced, count, partition))
+            self._producer.append(partition, self._events.records(self.produced, count, partition))
         self.produced += count
 
     def rows(self) -> int:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import events_table
+from events_table import Row
+
 from pinotpy.stream.spec import StreamConsumerFactory
 
 _BATCH_MAX = 100_000
-
-
-class Row(NamedTuple):
-    """What a record of the topic is as a row of the table: the columns that answers are compared by."""
-
-    kind: str
-    id: int
-    hash: int
 
 
 class Totals(NamedTuple):
@@ -35,15 +29,6 @@ def question(table: str = "events") -> str:
     return f"SELECT kind, COUNT(*), SUM(id), SUM(hash) FROM {table} GROUP BY kind LIMIT 1000"
 
 
-def row_of(payload: bytes | None) -> Row | None:
-    """The row that a record of `events_table.records` is; None: it is none."""
-    try:
-        found = json.loads(payload or b"")
-    except ValueError:
-        return None
-    return Row(found["kind"], found["id"], found["hash"])
-
-
 class StreamTruth:
     """Records of a topic by partition; reads on when it is asked for more. Offsets are whole numbers.
 
@@ -55,7 +40,7 @@ class StreamTruth:
         self,
         factory: StreamConsumerFactory,
         num_partitions: int,
-        row_of: Callable[[bytes | None], Row | None] = row_of,
+        row_of: Callable[[bytes | None], Row | None] = events_table.row_of,
     ) -> None:
         self._factory = factory
         self._row_of = row_of
