@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper]
 APPENDED, BATCH = 1_500, 100
 SEED = int(os.environ.get("PINOTPY_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 READERS, SERVERS = ("server-0's reader", "server-1's reader"), ("server-0", "server-1")
-AWAY_S = float(os.environ.get("PINOTPY_KAFKA_AWAY_SECONDS", "20"))  # 60 in a run by hand
+AWAY_S = float(os.environ.get("PINOTPY_KAFKA_AWAY_SECONDS", "60"))
 
 
 @pytest.fixture(scope="module")
