@@ -12,7 +12,7 @@ import httpx
 import pytest
 from events_table import PARTITIONS, SCHEMA, records, table_config
 from live_cluster import LiveCluster, wait_until
-from stream_truth import StreamTruth, answered_ranges
+from stream_truth import StreamTruth, question
 
 from pinotpy.clock import SystemClock
 from pinotpy.stream.file import DIRECTORY, FileStreamConsumerFactory, FileStreamProducer, create_topic
@@ -41,16 +41,10 @@ def test_segments_end_now_and_no_record_is_lost(cluster: LiveCluster, tmp_path: 
     cluster.controller.add_table(table_config(tmp_path, rows=1_000_000))
     ends = dict.fromkeys(range(PARTITIONS), 120)
     for partition in ends:
-        producer.append(partition, records(0, 120))
+        producer.append(partition, records(0, 120, partition))
 
     def is_all_answered() -> bool:
-        response = cluster.query("SELECT kind, COUNT(*), SUM(id) FROM events GROUP BY kind LIMIT 100", "sql")
-        if response["exactness"] != "exact" or "partitionOffsets" not in response:
-            return False
-        rows, total, groups = truth.count(answered_ranges(response))
-        table = response["resultTable"]["rows"]
-        assert ({kind: count for kind, count, _ in table}, sum(row[2] for row in table)) == (groups, total), response
-        return bool(rows == truth.count({each: (0, end) for each, end in ends.items()})[0])
+        return truth.compare(cluster.query(question(), "sql")) == truth.rows_before(*ends.values())
 
     def force(**params: str) -> dict[str, Any]:
         answer = httpx.post(f"{cluster.controller_url}/tables/events/forceCommit", params=params, timeout=60)

@@ -108,7 +108,7 @@ def serves(controller: ControllerClient, server: DaemonProcess) -> bool:
 def test_completion_survives_the_end_of_a_process_at_each_point(
     cluster: LiveCluster, points: Path, tmp_path: Path
 ) -> None:
-    producing = Producing(tmp_path / "topics")
+    producing = Producing.files(tmp_path / "topics")
     cluster.controller.add_schema(SCHEMA)
     config = table_config(tmp_path / "topics", rows=1_500)
     config["tableIndexConfig"]["streamConfigs"]["realtime.segment.commit.timeoutSeconds"] = LEASE_S

@@ -1,21 +1,26 @@
-"""Proves tables over a real Kafka: the demonstration, and a broker that dies and returns while rows come: every answer
-has exactly the records up to its offsets, and none is lost.
+"""Proves tables over a real Kafka: the demonstration, and a broker that dies and returns while rows come; readers,
+servers and the controller are killed: every answer has exactly the records up to its offsets, and none is lost.
+PINOTPY_CHAOS_SEED replays the faults.
 """
 
 from __future__ import annotations
 
 import os
+import random
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from events_table import PARTITIONS, SCHEMA, records, table_config
+from events_table import PARTITIONS, SCHEMA, table_config
 from kafka_server import KafkaServer
 from live_cluster import LiveCluster, wait_until
 from quickstart_process import TIMEOUT_S, QuickstartProcess
-from stream_truth import StreamTruth, answered_ranges
+from stream_asking import Asking, Producing, wait_until_done
+from stream_truth import question
+from worker_processes import READS, processes_of
 
 from pinotpy.clock import SystemClock
 from pinotpy.stream.kafka.factory import KafkaConsumerFactory
@@ -25,7 +30,9 @@ from pinotpy.stream.settings import StreamSettings
 pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper]
 
 APPENDED, BATCH = 1_500, 100
-AWAY_S = float(os.environ.get("PINOTPY_KAFKA_AWAY_SECONDS", "20"))  # 60 in a run by hand
+SEED = int(os.environ.get("PINOTPY_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+READERS, SERVERS = ("server-0's reader", "server-1's reader"), ("server-0", "server-1")
+AWAY_S = float(os.environ.get("PINOTPY_KAFKA_AWAY_SECONDS", "60"))
 
 
 @pytest.fixture(scope="module")
@@ -37,19 +44,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
         started.close()
 
 
-def test_the_demonstration_runs_on_kafka(kafka: KafkaServer, tmp_path: Path) -> None:
-    run = QuickstartProcess(tmp_path, "realtime", "--exit", "--kafka-broker-list", kafka.address)
-    run.process.wait(TIMEOUT_S)
-    run.wait_for("all daemons stopped")
-    assert run.process.returncode == 0 and f"Kafka at {kafka.address}" in run.output, run.output
-
-
-def test_no_record_is_lost_while_kafka_is_gone(kafka: KafkaServer, cluster: LiveCluster, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def producing(kafka: KafkaServer, cluster: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Producing:
+    """Of a topic `events` and its table."""
     properties = {"stream.kafka.broker.list": kafka.address}
     settings = StreamSettings("kafka", "events", {"streamType": "kafka", **properties})
     kafka.create_topic("events", PARTITIONS)
-    truth = StreamTruth(KafkaConsumerFactory(settings, SystemClock()), PARTITIONS)
-    config = table_config(tmp_path, rows=800)
+    config = table_config(tmp_path_factory.getbasetemp(), rows=800)
     stream = config["tableIndexConfig"]["streamConfigs"]
     del stream["stream.file.directory"]
     config["tableIndexConfig"]["streamConfigs"] = {
@@ -59,26 +60,27 @@ def test_no_record_is_lost_while_kafka_is_gone(kafka: KafkaServer, cluster: Live
     }
     cluster.controller.add_schema(SCHEMA)
     cluster.controller.add_table(config)
-    producer = KafkaStreamProducer(settings, SystemClock())
+    return Producing(KafkaStreamProducer(settings, SystemClock()), KafkaConsumerFactory(settings, SystemClock()))
 
+
+def test_the_demonstration_runs_on_kafka(kafka: KafkaServer, tmp_path: Path) -> None:
+    run = QuickstartProcess(tmp_path, "realtime", "--exit", "--kafka-broker-list", kafka.address)
+    run.process.wait(TIMEOUT_S)
+    run.wait_for("all daemons stopped")
+    assert run.process.returncode == 0 and f"Kafka at {kafka.address}" in run.output, run.output
+
+
+def test_no_record_is_lost_while_kafka_is_gone(kafka: KafkaServer, cluster: LiveCluster, producing: Producing) -> None:
     def exact_rows() -> int:
         """Rows of an answer, which is compared with the topic; -1 if it says that rows are missing."""
-        response = cluster.query("SELECT kind, COUNT(*), SUM(id) FROM events GROUP BY kind LIMIT 100", "sql")
-        if response["exactness"] != "exact" or len(response.get("partitionOffsets", {})) != PARTITIONS:
-            return -1
-        rows, total, groups = truth.count(answered_ranges(response))
-        table = response["resultTable"]["rows"]
-        assert {kind: count for kind, count, _ in table} == groups and sum(row[2] for row in table) == total, response
-        return rows
+        return producing.truth.compare(cluster.query(question(), "sql"))
 
-    def append(first: int) -> int:
-        """Append records to each partition; return the rows that all records so far make."""
-        for number in range(first, first + APPENDED, BATCH):
-            for partition in range(PARTITIONS):
-                producer.append(partition, records(number, BATCH))
-        return truth.count(dict.fromkeys(range(PARTITIONS), (0, first + APPENDED)))[0]
+    def append() -> None:
+        for _ in range(APPENDED // BATCH):
+            producing.append(BATCH)
 
-    before = append(0)
+    append()
+    before = producing.rows()
     wait_until(lambda: exact_rows() == before, 120, "all rows are answered")
     kafka.kill()
     wait_until(lambda: ailing(cluster) == ("UNHEALTHY", {"TCP"}), 120, "/debug/tables says that Kafka is gone")
@@ -89,10 +91,50 @@ def test_no_record_is_lost_while_kafka_is_gone(kafka: KafkaServer, cluster: Live
         time.sleep(0.5)
     assert ailing(cluster) == ("UNHEALTHY", {"TCP"})
     kafka.start()
-    after = append(APPENDED)
-    producer.close()
-    wait_until(lambda: exact_rows() == after, 300, "all rows are answered")
+    append()
+    wait_until(lambda: exact_rows() == producing.rows(), 300, "all rows are answered")
     wait_until(lambda: ailing(cluster) == ("HEALTHY", set()), 120, "nothing ails the table any more")
+
+
+def test_answers_are_exact_whatever_is_killed(cluster: LiveCluster, producing: Producing) -> None:
+    """A reader, a server or the controller, at random moments, while records come: right answers follow each."""
+    dice = random.Random(SEED)
+    producing.start()
+    asking = Asking(cluster, producing.truth)
+    wait_until(lambda: asking.counts["right"] > 0, 300, "rows of all partitions are answered")
+    asking.wrong.clear()  # one partition begins after the other
+    victims = [*READERS, dice.choice(SERVERS), "controller"]  # a server is back after some 20 s
+    for victim in dice.sample(victims, len(victims)):
+        time.sleep(dice.uniform(0, 2))
+        kill(cluster, victim, dice)
+        right = asking.counts["right"]
+        wait_until(lambda right=right: asking.counts["right"] > right, 300, f"seed {SEED}: answers after {victim}")
+    expected = producing.stop()
+    asking.stop()
+    print(f"seed {SEED}, {producing.produced} records a partition, answers {dict(asking.counts)}")
+    wait_until(lambda: asking.rows() == expected, 900, f"seed {SEED}: all rows are answered")
+    assert wait_until_done(cluster) > 0
+    wait_until(lambda: asking.rows() == expected, 900, f"seed {SEED}: all rows are answered")
+    assert not asking.wrong, f"seed {SEED}: {asking.wrong[:3]}"
+
+
+def kill(cluster: LiveCluster, victim: str, dice: random.Random) -> None:
+    """At once, as if for lack of memory. Daemons are started again a moment later; a reader's server does that."""
+    server, _, reader = victim.partition("'s ")
+    if not reader:
+        cluster.processes.kill(victim)
+        time.sleep(dice.uniform(0, 2))
+        cluster.processes.restart(victim)
+        return
+    found: list[int] = []
+
+    def is_there() -> bool:
+        found[:] = processes_of(cluster, server, READS)
+        return bool(found)
+
+    wait_until(is_there, 300, f"{server} has a process that reads")
+    os.kill(dice.choice(found), signal.SIGKILL)
+    wait_until(lambda: bool(set(processes_of(cluster, server, READS)) - set(found)), 300, "another one reads")
 
 
 def ailing(cluster: LiveCluster) -> tuple[str, set[str]]:

@@ -19,6 +19,9 @@ import pytest
 from events_table import SCHEMA, table_config
 from live_cluster import LiveCluster, wait_until
 from stream_asking import Asking, Producing, wait_until_done
+from worker_processes import BUILDS, processes_of
+
+from pinotpy.memory.resident import children_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper, pytest.mark.full]
 
@@ -41,15 +44,6 @@ def cluster(folder: Path) -> Iterator[LiveCluster]:
         yield started
     finally:
         started.close()
-
-
-def children_of(pid: int) -> list[int]:
-    """Those of its children, too: workers are forked from a process of their server's."""
-    children: list[int] = []
-    with contextlib.suppress(OSError):  # it may end meanwhile
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            children += map(int, (task / "children").read_text().split())
-    return [*children, *(other for child in children for other in children_of(child))]
 
 
 class KillingBuilds:
@@ -76,7 +70,7 @@ class KillingBuilds:
             names = [name for name in list(daemons) if name.startswith("server")]
             random.shuffle(names)
             for name in names:
-                builds = [pid for pid in children_of(daemons[name].pid) if name_of(pid) == "pinotpy-build"]
+                builds = processes_of(self._cluster, name, BUILDS)
                 if not builds or time.monotonic() < alone_until[name]:
                     continue
                 with contextlib.suppress(ProcessLookupError):
@@ -85,12 +79,6 @@ class KillingBuilds:
                 alone_until[name] = time.monotonic() + LEFT_ALONE_S
                 self._ends.wait(1.0)
                 break
-
-
-def name_of(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    return ""
 
 
 def disturb(cluster: LiveCluster, dice: random.Random, until: float) -> Counter[str]:
@@ -118,7 +106,7 @@ def disturb(cluster: LiveCluster, dice: random.Random, until: float) -> Counter[
 
 
 def test_no_record_is_lost_or_doubled_whatever_is_killed(cluster: LiveCluster, folder: Path) -> None:
-    producing = Producing(folder / "topics")
+    producing = Producing.files(folder / "topics")
     cluster.controller.add_schema(SCHEMA)
     cluster.controller.add_table(table_config(folder / "topics", rows=3_000))
     producing.start()

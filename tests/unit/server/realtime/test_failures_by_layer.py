@@ -26,7 +26,7 @@ from pinotpy.server.realtime.local_worker import LocalPartition, LocalWorker
 from pinotpy.stream.file import FileStreamProducer, create_topic
 
 TABLE, SEGMENT = "events_REALTIME", "events__0__0__20260101T0000Z"
-GOOD = (None, b'{"kind": "a", "id": 1, "ts": 1700000000000}')
+GOOD = (None, b'{"kind": "a", "id": 1, "hash": 1, "ts": 1700000000000}')
 PATIENCE_S = 60.0
 
 
