@@ -1,5 +1,5 @@
 """Proves `pinotpy quickstart realtime`: rows are queried while they come, segments are sealed meanwhile, all queries
-answer, no process is left, and a second start with the same folder goes on: no row is lost or read twice, and new ones
+answer, also the one that it names for users, no process is left, and a second start with the same folder goes on: no row is lost or read twice, and new ones
 come.
 """
 
@@ -17,6 +17,8 @@ from quickstart_process import TIMEOUT_S, QuickstartProcess
 from pinotpy.cli.asking import ask
 
 pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper]
+
+NAMED = "SELECT * FROM meetupRsvp ORDER BY mtime DESC LIMIT 50"
 
 
 def test_rows_of_a_stream_are_queried_while_they_come_and_a_second_start_goes_on(tmp_path: Path) -> None:
@@ -40,6 +42,9 @@ def test_rows_of_a_stream_are_queried_while_they_come_and_a_second_start_goes_on
         assert "going on with the data in" in second.output
         assert "✓ table meetupRsvp is there, with its rows" in second.output
         its_rows_go_on(second, counts[-1], segments)
+        assert f'"{NAMED}"' in run.output
+        times = [newest_of_the_named_query(second.ports["broker"]) for _ in range(2)]
+        assert times == sorted(times)
         second.process.send_signal(signal.SIGINT)
         second.wait()
         second.assert_nothing_is_left()
@@ -65,3 +70,15 @@ def its_rows_go_on(run: QuickstartProcess, num_before: int, segments: set[str]) 
     num_rows, num_distinct, _ = rows(every)[0]
     assert num_rows == num_distinct >= num_before
     assert segments <= {name for (name,) in rows("SELECT DISTINCT $segmentName FROM meetupRsvp LIMIT 1000")}
+
+
+def newest_of_the_named_query(broker_port: int) -> str:
+    """The time of its first row; its 50 rows are the newest ones first, and whole."""
+    answer = ask(f"http://localhost:{broker_port}", NAMED)
+    assert not answer["exceptions"], answer
+    table = answer["resultTable"]
+    names, rows = table["dataSchema"]["columnNames"], table["rows"]
+    times = [row[names.index("mtime")] for row in rows]
+    assert len(rows) == 50 and times == sorted(times, reverse=True)
+    assert len({row[names.index("rsvp_id")] for row in rows}) == 50 and "event_name" in names
+    return str(times[0])

@@ -1,9 +1,11 @@
 """Proves what a broker asks of servers: calls of one query to one server have numbers of their own, so that ending one
-(a hedge that lost) never ends another; and a query out of time says 250.
+(a hedge that lost) never ends another; both halves of a hybrid table are asked at once; and a query out of time says
+250.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import ServerUnreachableError
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
+from pinotpy.segment.build.builder import build_segment
+from pinotpy.segment.immutable import load_segment
 
 SCHEMA = Schema.from_json({"schemaName": "t", "metricFieldSpecs": [{"name": "n", "dataType": "INT"}]})
 CONFIG = TableConfig.from_json(
@@ -30,6 +34,7 @@ CONFIG = TableConfig.from_json(
         "metadata": {},
     }
 )
+WAIT_S = 60.0
 
 
 @pytest.fixture
@@ -94,3 +99,30 @@ def test_a_query_whose_time_is_up_before_anybody_is_asked_says_250(
     answer = cluster.pql("SELECT COUNT(*) FROM t", query_options="timeoutMs=1")
     assert {e["errorCode"] for e in answer["exceptions"]} == {250} and not asked
     assert "aggregationResults" not in answer and answer["partialResult"] is True
+
+
+def test_both_halves_of_a_hybrid_table_are_asked_at_once(tmp_path: Path) -> None:
+    """Each server answers only when the other was asked as well: in turn, none would ever answer."""
+    hybrid = InProcessCluster(tmp_path, num_servers=2)
+    rows = pa.RecordBatch.from_pydict({"n": pa.array(range(10), pa.int32())})
+    halves = []
+    for server, table in zip(hybrid.registries, ("t_OFFLINE", "t_REALTIME"), strict=True):
+        name = f"of_{server}"
+        build_segment(SCHEMA, CONFIG, [rows], tmp_path, name)
+        hybrid.registries[server].put(table, load_segment(tmp_path / name))
+        halves.append(Half(TableRouting(table, {name: (server,)})))
+    hybrid.catalog.targets["t"] = Target("t", SCHEMA, tuple(halves))
+    asked = {server: asyncio.Event() for server in hybrid.registries}
+
+    async def send(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
+        asked[server].set()
+        async with asyncio.timeout(WAIT_S):
+            for event in asked.values():
+                await event.wait()
+        return await hybrid._send(server, request, timeout_s)
+
+    hybrid.broker.send = send
+    answer = hybrid.sql("SELECT COUNT(*) FROM t")
+    assert answer["exceptions"] == [] and answer["resultTable"]["rows"] == [[20]]
+    assert answer["numServersResponded"] == 2
+    hybrid.close()

@@ -1,7 +1,8 @@
 """The pieces of a log that queries read: frozen ones that are kept, and those of rows that still come.
 
 A view is kept for TAIL_KEPT_NS: queries that come meanwhile read the same rows, so that the newest rows are coded once
-for all of them.
+for all of them. What queries make of frozen pieces is kept with them (`KeptWithPieces`), and nowhere else: no piece is
+held longer than its rows.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.errors import PinotError
@@ -24,16 +25,45 @@ TAIL_KEPT_NS: Final = 20_000_000
 _Key = tuple[str, int, int]  # segment, first and end row
 
 
+class MadeOfPieces(Protocol):
+    """What was made of frozen pieces, of one log or of several."""
+
+    def let_go(self) -> None:
+        """The pieces of one of the logs are no more those that it was made of."""
+        ...
+
+
+class KeptWithPieces:
+    """One thing that is kept as long as the frozen pieces of a log are the same.
+
+    made: None before there is one. is_gone: the pieces are others now; who keeps something looks afterwards.
+    """
+
+    __slots__ = ("is_gone", "made")
+
+    def __init__(self) -> None:
+        self.made: MadeOfPieces | None = None
+        self.is_gone = False
+
+    def let_go(self) -> None:
+        self.is_gone = True
+        made, self.made = self.made, None
+        if made is not None:
+            made.let_go()
+
+
 @dataclass(frozen=True, slots=True)
 class PieceView:
     """The pieces of one view, in the order of their rows.
 
     frozen: kept from one view to the next. tail: of rows that still come; not referred to by any cache.
+    kept: what goes with `frozen`.
     """
 
     log_view: LogView
     frozen: tuple[Piece, ...]
     tail: tuple[Piece, ...]
+    kept: KeptWithPieces
 
 
 class LogPieces:
@@ -49,6 +79,7 @@ class LogPieces:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._frozen: dict[_Key, Piece] = {}
+        self._kept = KeptWithPieces()
         self._current: PieceView | None = None
         self._taken_ns = 0
 
@@ -83,11 +114,26 @@ class LogPieces:
             except PinotError:
                 log.exception("columns are left to queries table=%s segment=%s", self._table, piece.name)
 
+    def drop_released(self) -> None:
+        """The log gave up rows: their pieces go now, and not when somebody asks again."""
+        with self._lock:
+            names = {segment.name for segment in self._log.view().segments}
+            self._current = None
+            self._keep({key: piece for key, piece in self._frozen.items() if key[0] in names})
+
     def forget(self) -> None:
         """Give up all rows of a log that nobody asks any more; pieces that were taken keep them."""
         self._log.forget()
         with self._lock:
-            self._frozen, self._current = {}, None
+            self._current = None
+            self._keep({})
+
+    def _keep(self, frozen: dict[_Key, Piece]) -> None:
+        """These pieces from now on; the lock is held."""
+        before, self._frozen = self._frozen, frozen
+        if len(before) != len(frozen) or any(before.get(key) is not piece for key, piece in frozen.items()):
+            kept, self._kept = self._kept, KeptWithPieces()
+            kept.let_go()
 
     def _pieces_of(self, log_view: LogView) -> PieceView:
         frozen: dict[_Key, Piece] = {}
@@ -107,8 +153,8 @@ class LogPieces:
                     frozen[key] = piece
                 else:
                     tail.append(self._piece(segment, chunk, first, end, is_frozen=False))
-        self._frozen = frozen
-        return PieceView(log_view, tuple(frozen.values()), tuple(tail))
+        self._keep(frozen)
+        return PieceView(log_view, tuple(frozen.values()), tuple(tail), self._kept)
 
     def _piece(self, segment: SegmentRange, chunk: LogChunk, first: int, end: int, *, is_frozen: bool) -> Piece:
         return Piece(segment.name, self._table, chunk, first, end, first - segment.first_row, is_frozen=is_frozen)

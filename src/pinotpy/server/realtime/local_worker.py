@@ -108,6 +108,7 @@ class LocalPartition:
 
     def release(self, name: str) -> None:
         self._log.release(name)
+        self._pieces.drop_released()
 
     def pause(self, reason: str) -> None:
         self._reader.pause(reason)

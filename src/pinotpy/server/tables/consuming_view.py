@@ -15,7 +15,7 @@ from typing import Protocol
 
 from pinotpy.cluster.llc_names import parse_llc_name
 from pinotpy.query.result.partial import CATCHING_UP, OffsetRange
-from pinotpy.segment.consuming.log_pieces import PieceView
+from pinotpy.segment.consuming.log_pieces import KeptWithPieces, PieceView
 from pinotpy.segment.consuming.log_ranges import LogView, SegmentRange
 from pinotpy.segment.consuming.piece import Piece
 
@@ -40,7 +40,7 @@ class ConsumingView:
     """sealed: names of chain members that are served as sealed segments here.
 
     frozen, tail: pieces of the others, which are `num_segments`. missing: names of whole chains. offsets: of all that
-        is not missing.
+        is not missing. kept: of each partition with pieces, what goes with its frozen ones.
     """
 
     sealed: list[str] = field(default_factory=list)
@@ -48,6 +48,7 @@ class ConsumingView:
     tail: list[Piece] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     offsets: list[OffsetRange] = field(default_factory=list)
+    kept: list[KeptWithPieces] = field(default_factory=list)
     num_segments: int = 0
 
 
@@ -113,6 +114,7 @@ def _add_chain(
     included = {segment.name for segment in from_log.values()}
     view.frozen += [piece for piece in pieces.frozen if piece.name in included]
     view.tail += [piece for piece in pieces.tail if piece.name in included]
+    view.kept.append(pieces.kept)
     view.num_segments += len(included)
     watermark = pieces.log_view.watermark
     for sequence, segment in sorted(from_log.items()):

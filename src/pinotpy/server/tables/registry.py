@@ -18,9 +18,9 @@ from pinotpy.query.result.explained_groups import merge_groups
 from pinotpy.query.result.partial import OffsetRange, PartialResult
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.query.segments.segment_sets import SegmentSets
-from pinotpy.segment.consuming.piece import Piece
 from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.server.tables.consuming_view import ReadPartition, consuming_view
+from pinotpy.server.tables.frozen_set import held_frozen_set
 from pinotpy.server.tables.reading_marks import ReadingMarks
 from pinotpy.server.tables.snapshot import KeptLists, Snapshot
 
@@ -70,8 +70,6 @@ class SegmentRegistry:
         self.marks: ReadingMarks | None = None
         self._slots: dict[int, int] = {}  # id of a segment that is served → its slot
         self.partitions: Callable[[str], Mapping[int, ReadPartition]] = _no_partitions
-        # Of each table the pieces that do not change, as a set with all that queries prepared for it.
-        self._frozen: dict[str, tuple[tuple[Piece, ...], SegmentSet]] = {}
         self._tables: dict[str, dict[str, ImmutableSegment]] = {}
         self._snapshots: dict[str, Snapshot] = {}
         self._kept_lists = KeptLists()
@@ -196,27 +194,24 @@ class SegmentRegistry:
             return None if self.segment(table, name) is None else self._offsets.get((table, name), ("", ""))
 
         view = consuming_view(names[num_sealed:], self.partitions(table), sealed_range)
-        with self.acquire(table, [*names[:num_sealed], *view.sealed]) as sealed:
+        tail = SegmentSet(view.tail, are_parts=True)
+        with (
+            self.acquire(table, [*names[:num_sealed], *view.sealed]) as sealed,
+            held_frozen_set(view) as frozen,
+        ):
             assert isinstance(sealed.segments, SegmentSet)
             with_rows = {piece.name for piece in (*view.frozen, *view.tail)}
             consuming = [each.segment for each in view.offsets if each.status != "DONE"]
-            frozen, tail = self._frozen_set(table, tuple(view.frozen)), SegmentSet(view.tail, are_parts=True)
-            yield Acquired(
-                SegmentSets((sealed.segments, frozen, tail)),
-                (*sealed.missing, *view.missing),
-                tuple(view.offsets),
-                len(sealed.segments) + view.num_segments,
-                tuple(name for name in consuming if name not in with_rows),
-            )
-
-    def _frozen_set(self, table: str, pieces: tuple[Piece, ...]) -> SegmentSet:
-        """The set of these pieces: the same one as long as they are the same."""
-        known = self._frozen.get(table)
-        if known is not None and len(known[0]) == len(pieces) and all(map(_is_same, known[0], pieces)):
-            return known[1]
-        segments = SegmentSet(pieces, are_parts=True)
-        self._frozen[table] = (pieces, segments)
-        return segments
+            try:
+                yield Acquired(
+                    SegmentSets((sealed.segments, frozen, tail)),
+                    (*sealed.missing, *view.missing),
+                    tuple(view.offsets),
+                    len(sealed.segments) + view.num_segments,
+                    tuple(name for name in consuming if name not in with_rows),
+                )
+            finally:
+                tail.let_go()
 
     def close(self) -> None:
         """Close everything (at shutdown, after queries have drained)."""
@@ -262,7 +257,3 @@ class SegmentRegistry:
 
 def _no_partitions(table: str) -> Mapping[int, ReadPartition]:
     return {}
-
-
-def _is_same(piece: Piece, other: Piece) -> bool:
-    return piece is other

@@ -134,6 +134,8 @@ class ProcessPartition:
         with self._boundaries:
             self._rows.log.release(name)
             self._rows.drop_places()
+            pieces = self._rows.pieces
+        pieces.drop_released()
 
     def pause(self, reason: str) -> None:
         if reason != self.paused:
