@@ -23,7 +23,11 @@ _NAMES_MAX: Final = 10
 
 
 def null_warnings(context: QueryContext, partials: Iterable[tuple[str, PartialResult]]) -> list[str]:
-    """That stored nulls count as values, of which columns; from what each server said."""
+    """That stored nulls count as values, of which columns; from what each server said.
+
+    Counted are the nulls of segments that were read, whichever of their rows passed the filter: a segment that pruning
+    leaves out is not among them, and brokers prune some that servers would read.
+    """
     counts = Counter[str]()
     for _, partial in partials:
         if partial.nulls_as_values:
@@ -38,7 +42,8 @@ def null_warnings(context: QueryContext, partials: Iterable[tuple[str, PartialRe
         remedy = f"set {OPTION}=true, and they are nulls"
     else:
         remedy = "nulls are nulls in SQL, at /query/sql"
-    return [f"stored nulls count as their column's default value: up to {shown}{more} among the rows read; {remedy}"]
+    where = f"up to {shown}{more} in the segments that were read"
+    return [f"stored nulls count as their column's default value: {where}; {remedy}"]
 
 
 def kernel_warnings(partials: Iterable[tuple[str, PartialResult]]) -> list[str]:

@@ -75,7 +75,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
 
 
 def nulls(of: str, remedy: str) -> list[str]:
-    return [f"stored nulls count as their column's default value: up to {of} among the rows read; {remedy}"]
+    return [f"stored nulls count as their column's default value: up to {of} in the segments that were read; {remedy}"]
 
 
 IN_SQL = "set enableNullHandling=true, and they are nulls"
