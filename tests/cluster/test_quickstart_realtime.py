@@ -1,6 +1,6 @@
 """Proves `pinotpy quickstart realtime`: rows are queried while they come, segments are sealed meanwhile, all queries
-answer, also the one that it names for users, no process is left, and a second start with the same folder goes on: no row is lost or read twice, and new ones
-come.
+answer, also the one that it names for users, no process is left, and a second start with the same folder goes on: no
+row is lost or read twice, and new ones come.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_rows_of_a_stream_are_queried_while_they_come_and_a_second_start_goes_on
         assert "going on with the data in" in second.output
         assert "✓ table meetupRsvp is there, with its rows" in second.output
         its_rows_go_on(second, counts[-1], segments)
-        assert f'"{NAMED}"' in run.output
+        second.wait_for(f'"{NAMED}"')
         times = [newest_of_the_named_query(second.ports["broker"]) for _ in range(2)]
         assert times == sorted(times)
         second.process.send_signal(signal.SIGINT)
