@@ -8,14 +8,6 @@ import logging
 from collections.abc import Mapping
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 from kafka_server import PASSWORDS, KafkaServer
 from kafka_topics import PATIENCE_S, Reading, append, end_of, factory_of, new_topic
 
@@ -101,16 +93,7 @@ def test_a_wrong_topic_or_partition_is_not_found(kafka: KafkaServer) -> None:
 def test_who_may_read_the_topic_and_no_group_reads_it(kafka: KafkaServer) -> None:
     topic = new_topic(kafka)
     end = append(kafka, topic, [b"a", b"b", b"c"])
-    rights = [
-        AclBinding(
-            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:reader", "*", operation,
-            AclPermissionType.ALLOW,
-        )
-        for operation in (AclOperation.READ, AclOperation.DESCRIBE)
-    ]  # fmt: skip
-    client = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
-    for result in client.create_acls(rights).values():
-        result.result(PATIENCE_S)
+    kafka.allow_reading(topic, "reader")
     for listener, properties in (
         ("sasl_plaintext", login("reader", PASSWORDS["reader"])),
         ("sasl_ssl", login("reader", PASSWORDS["reader"])

@@ -5,17 +5,20 @@ PINOTPY_CHAOS_SEED replays the faults.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from events_table import PARTITIONS, SCHEMA, table_config
-from kafka_server import KafkaServer
+from kafka_server import PASSWORDS, KafkaServer
 from live_cluster import LiveCluster, wait_until
 from quickstart_process import TIMEOUT_S, QuickstartProcess
 from stream_asking import Asking, Producing, wait_until_done
@@ -33,6 +36,8 @@ APPENDED, BATCH = 1_500, 100
 SEED = int(os.environ.get("PINOTPY_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 READERS, SERVERS = ("server-0's reader", "server-1's reader"), ("server-0", "server-1")
 AWAY_S = float(os.environ.get("PINOTPY_KAFKA_AWAY_SECONDS", "60"))
+PATIENCE_S = 300.0
+WRONG_PASSWORD = "wrong-secret-4"
 
 
 @pytest.fixture(scope="module")
@@ -47,20 +52,28 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 @pytest.fixture(scope="module")
 def producing(kafka: KafkaServer, cluster: LiveCluster, tmp_path_factory: pytest.TempPathFactory) -> Producing:
     """Of a topic `events` and its table."""
-    properties = {"stream.kafka.broker.list": kafka.address}
-    settings = StreamSettings("kafka", "events", {"streamType": "kafka", **properties})
     kafka.create_topic("events", PARTITIONS)
-    config = table_config(tmp_path_factory.getbasetemp(), rows=800)
+    cluster.controller.add_schema(SCHEMA)
+    cluster.controller.add_table(table_of(kafka.address, "events"))
+    settings = StreamSettings("kafka", "events", {"stream.kafka.broker.list": kafka.address})
+    return Producing(KafkaStreamProducer(settings, SystemClock()), KafkaConsumerFactory(settings, SystemClock()))
+
+
+def table_of(address: str, name: str, **properties: str) -> dict[str, Any]:
+    """A table of the topic that is named like it."""
+    config = table_config(Path(), rows=800)
+    config |= {"tableName": name}
+    config["segmentsConfig"]["schemaName"] = name
     stream = config["tableIndexConfig"]["streamConfigs"]
     del stream["stream.file.directory"]
     config["tableIndexConfig"]["streamConfigs"] = {
         **{key.replace("stream.file.", "stream.kafka."): value for key, value in stream.items()},
-        **properties,
         "streamType": "kafka",
+        "stream.kafka.topic.name": name,
+        "stream.kafka.broker.list": address,
+        **properties,
     }
-    cluster.controller.add_schema(SCHEMA)
-    cluster.controller.add_table(config)
-    return Producing(KafkaStreamProducer(settings, SystemClock()), KafkaConsumerFactory(settings, SystemClock()))
+    return config
 
 
 def test_the_demonstration_runs_on_kafka(kafka: KafkaServer, tmp_path: Path) -> None:
@@ -68,6 +81,52 @@ def test_the_demonstration_runs_on_kafka(kafka: KafkaServer, tmp_path: Path) -> 
     run.process.wait(TIMEOUT_S)
     run.wait_for("all daemons stopped")
     assert run.process.returncode == 0 and f"Kafka at {kafka.address}" in run.output, run.output
+
+
+def test_what_keeps_a_table_from_being_read_is_named_by_layer_until_it_is_mended(
+    kafka: KafkaServer, cluster: LiveCluster
+) -> None:
+    kafka.create_topic("guarded", PARTITIONS)
+    tls, login = {"security.protocol": "SSL"}, {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    reader = {**login, "sasl.username": "reader", "sasl.password": PASSWORDS["reader"]}
+    guarded = partial(table_of, name="guarded")
+    mended = [
+        ("TLS", "TLS where there is none", guarded(kafka.addresses["plaintext"], **tls)),
+        ("TLS", "a certificate of nobody", guarded(kafka.addresses["ssl"], **tls)),
+        ("SASL", "a login where there is none", guarded(kafka.addresses["plaintext"], **reader)),
+        ("SASL", "a wrong password",
+         guarded(kafka.addresses["sasl_plaintext"], **reader | {"sasl.password": WRONG_PASSWORD})),
+        ("TOPIC", "no right to read", guarded(kafka.addresses["sasl_plaintext"], **reader)),
+    ]  # fmt: skip
+    cluster.controller.add_schema(SCHEMA | {"schemaName": "guarded"})
+
+    def told() -> dict[str, Any]:
+        """What /debug/tables says of the table."""
+        text = httpx.get(f"{cluster.controller_url}/debug/tables/guarded", timeout=60).raise_for_status().text
+        assert not secrets_in(text)
+        (half,) = json.loads(text)
+        return dict(half)
+
+    def is_named(layer: str, address: str) -> bool:
+        failures = told()["failures"]
+        return {each["layer"] for each in failures} == {layer} and all(address in each["message"] for each in failures)
+
+    def is_read() -> bool:
+        half = told()
+        return not half["failures"] and len(half["partitions"]) == 2 * PARTITIONS
+
+    for number, (layer, why, config) in enumerate(mended):
+        if number:
+            cluster.controller.update_table("guarded", config)
+        else:
+            cluster.controller.add_table(config)
+        address = config["tableIndexConfig"]["streamConfigs"]["stream.kafka.broker.list"]
+        wait_until(partial(is_named, layer, address), PATIENCE_S, f"{layer} is named: {why}")
+    kafka.allow_reading("guarded", "reader")
+    wait_until(is_read, PATIENCE_S, "nothing keeps it from being read")
+    logs = list((cluster.directory / "daemons").glob("*.log"))
+    assert len(logs) >= 5 and not [log for log in logs if secrets_in(log.read_text(errors="replace"))]
+    cluster.controller.delete_table("guarded")
 
 
 def test_no_record_is_lost_while_kafka_is_gone(kafka: KafkaServer, cluster: LiveCluster, producing: Producing) -> None:
@@ -135,6 +194,10 @@ def kill(cluster: LiveCluster, victim: str, dice: random.Random) -> None:
     wait_until(is_there, 300, f"{server} has a process that reads")
     os.kill(dice.choice(found), signal.SIGKILL)
     wait_until(lambda: bool(set(processes_of(cluster, server, READS)) - set(found)), 300, "another one reads")
+
+
+def secrets_in(text: str) -> list[str]:
+    return [secret for secret in (WRONG_PASSWORD, *PASSWORDS.values()) if secret in text]
 
 
 def ailing(cluster: LiveCluster) -> tuple[str, set[str]]:

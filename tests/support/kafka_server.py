@@ -117,6 +117,28 @@ class KafkaServer:
         made = client.create_topics([NewTopic(topic, num_partitions, 1, config=dict(settings or {}))])
         made[topic].result(START_TIMEOUT_S)
 
+    def allow_reading(self, topic: str, user: str) -> None:
+        """Let one of PASSWORDS read a topic."""
+        from confluent_kafka.admin import (
+            AclBinding,
+            AclOperation,
+            AclPermissionType,
+            AdminClient,
+            ResourcePatternType,
+            ResourceType,
+        )
+
+        rights = [
+            AclBinding(
+                ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", operation,
+                AclPermissionType.ALLOW,
+            )
+            for operation in (AclOperation.READ, AclOperation.DESCRIBE)
+        ]  # fmt: skip
+        client = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        for result in client.create_acls(rights).values():
+            result.result(START_TIMEOUT_S)
+
     def words(self) -> str:
         """The end of its output."""
         return (self._folder / "kafka.log").read_text(errors="replace")[-3000:]
