@@ -1,6 +1,6 @@
 """Proves that a table's stream is only at addresses that the operator lists, where there is a list; by default every
-address is allowed (docs/streams.md says why). Others are refused when a table is made, checked or changed, with the path
-of the key that has them.
+address is allowed (docs/streams.md says why). Others are refused when a table is made, checked or changed, with the
+path of the key that has them.
 """
 
 from __future__ import annotations
