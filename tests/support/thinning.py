@@ -42,6 +42,9 @@ LONG_TESTS = (
     "test_realtime_kafka",
     "test_deep_store_on_s3",
     "test_replacing_segments_live",
+    "test_hybrid_changes_live",
+    "test_kafka_failures",
+    "test_quickstart_realtime",
 )
 # Seconds since the epoch; 0: as long as it takes.
 UNTIL_S = float(os.environ.get("PINOTPY_TESTS_UNTIL") or "0")
