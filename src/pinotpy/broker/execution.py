@@ -1,7 +1,8 @@
 """The execution of one query: its turn among large ones, the question to its servers, the merge of their answers.
 
 A query that this process had no memory for gives back everything, waits for its turn and runs again, with more room
-each time: twice what it was known to need, then alone. So of many large queries some always come to an end.
+each time: twice what it was known to need, then alone. So of many large queries some always come to an end. Where any
+groups are right, it runs again over a few of them (few_groups.py), and so do those like it from then on.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final
 from pinotpy.broker.answer_warnings import kernel_warnings, null_warnings, stream_warnings
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.explained_pruning import finding_of
+from pinotpy.broker.few_groups import can_choose, some_rows, with_few_groups
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery, Plan
@@ -30,6 +32,9 @@ INLINE_RESULT_CELLS_MAX: Final = 5_000
 ATTEMPTS_MAX: Final = 3
 # Below this there is no time to ask servers once more.
 AGAIN_MIN_S: Final = 0.05
+# Queries that got more groups than this, and show so many times fewer, are asked for few of them the next time.
+MANY_GROUPS_MIN: Final = 100_000
+_MANY_TIMES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class Execution:
     deadline_ns: int
     memory: QueryMemory
     wants_arrow: bool
+    has_few_groups: bool = False
 
     @property
     def left_s(self) -> float:
@@ -67,9 +73,12 @@ async def execute_query(query: Execution, number: int, envelope: Envelope, laps:
         await memory.begin(room_bytes, query.left_s)
         laps.lap("WAIT")
         try:
+            if plan.has_many_groups and not query.has_few_groups:
+                query = await _of_few_groups(query)
             executed = await _attempt(query, number, envelope, laps, is_last=attempt == ATTEMPTS_MAX)
         except ProcessMemoryError:
             plan.memory_bytes = memory.most_bytes
+            plan.has_many_groups = plan.has_many_groups or can_choose(query.context)
             available_bytes = broker.memory.for_queries_bytes
             is_hopeless = memory.most_bytes > available_bytes or query.left_s < AGAIN_MIN_S
             if attempt == ATTEMPTS_MAX or memory.ended is not None or is_hopeless:
@@ -87,6 +96,18 @@ async def execute_query(query: Execution, number: int, envelope: Envelope, laps:
     raise AssertionError("the last attempt returns or raises")
 
 
+async def _of_few_groups(query: Execution) -> Execution:
+    """The query over as many groups as it shows; unchanged where some rows do not have so many."""
+    broker = query.broker
+    context = some_rows(query.context)
+    gathered = await gather(broker, context, None, query.target, next(broker.numbers), query.deadline_ns, query.memory)
+    rows = [partial.rows for _, partial in gathered.partials if partial.rows is not None]
+    few = with_few_groups(query.context, rows)
+    if few is None:
+        return replace(query, has_few_groups=True)  # not to be tried again
+    return replace(query, context=few, bound=None, has_few_groups=True)
+
+
 async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps, *, is_last: bool) -> Executed:
     broker, context, memory, deadline_ns = query.broker, query.context, query.memory, query.deadline_ns
     gathered = await gather(broker, context, query.bound, query.target, number, deadline_ns, memory)
@@ -102,6 +123,8 @@ async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps
         laps.lap("SCATTER", servers=servers, rowsOut=rows, bytesIn=num_bytes)
     if not is_last:
         _check_memory(gathered)
+        if not query.has_few_groups and can_choose(context):
+            _check_groups(query.plan, context, gathered)
     check_size(context.options, gathered)
     if not query.wants_arrow:
         shown = reduced_small(broker, query.plan, context, gathered, envelope, deadline_ns)
@@ -124,6 +147,17 @@ def _check_memory(gathered: Gathered) -> None:
     if refused:
         # Taken out: it holds frames that hold `gathered`, whose answers are to be gone when this is handled.
         raise gathered.failures.pop(refused[0])[1]
+
+
+def _check_groups(plan: Plan, context: QueryContext, gathered: Gathered) -> None:
+    """Raise where servers had no memory for all groups, of which few will do."""
+    codes = [error.code for _, error in gathered.failures]
+    codes += [each.code for _, partial in gathered.partials for each in partial.exceptions]
+    if ProcessMemoryError.code in codes:
+        raise ProcessMemoryError("servers had no memory for all groups")
+    num_groups = sum(partial.num_rows for _, partial in gathered.partials)
+    if num_groups >= max(MANY_GROUPS_MIN, _MANY_TIMES * (context.offset + context.limit)):
+        plan.has_many_groups = True
 
 
 def num_cells(result: ReducedResult) -> int:

@@ -62,7 +62,8 @@ class BoundQuery:
 class Plan:
     """A parsed query; `context` is valid for the very `schema` it was compiled against (None: not compiled yet).
 
-    memory_bytes: what the last query with this plan took on the broker. blanks: of the context.
+    memory_bytes: what the last query with this plan took on the broker. has_many_groups: any groups are right, and all
+    of them were many (few_groups.py). blanks: of the context.
     short, own: what `short_answer` and `bound` found, in a tuple once they have looked.
     """
 
@@ -71,6 +72,7 @@ class Plan:
     schema: Schema | None = None
     context: QueryContext | None = None
     memory_bytes: int = 0
+    has_many_groups: bool = False
     blanks: Blanks = field(default_factory=Blanks)
     short: tuple[SmallAnswer | None] | None = None
     own: tuple[BoundQuery | None] | None = None
