@@ -163,13 +163,20 @@ def test_answers_are_exact_whatever_is_killed(cluster: LiveCluster, producing: P
     wait_until(lambda: asking.counts["right"] > 0, 300, "rows of all partitions are answered")
     asking.wrong.clear()  # one partition begins after the other
     victims = [*READERS, dice.choice(SERVERS), "controller"]  # a server is back after some 20 s
-    for victim in dice.sample(victims, len(victims)):
-        time.sleep(dice.uniform(0, 2))
-        kill(cluster, victim, dice)
-        right = asking.counts["right"]
-        wait_until(lambda right=right: asking.counts["right"] > right, 300, f"seed {SEED}: answers after {victim}")
-    expected = producing.stop()
-    asking.stop()
+    try:
+        for victim in dice.sample(victims, len(victims)):
+            time.sleep(dice.uniform(0, 2))
+            kill(cluster, victim, dice)
+            right = asking.counts["right"]
+            wait_until(
+                lambda right=right: bool(asking.wrong) or asking.counts["right"] > right,
+                300,
+                f"seed {SEED}: answers after the end of {victim}",
+            )
+            assert not asking.wrong, f"seed {SEED}, after the end of {victim}: {asking.wrong[:3]}"
+    finally:
+        expected = producing.stop()
+        asking.stop()
     print(f"seed {SEED}, {producing.produced} records a partition, answers {dict(asking.counts)}")
     wait_until(lambda: asking.rows() == expected, 900, f"seed {SEED}: all rows are answered")
     assert wait_until_done(cluster) > 0
