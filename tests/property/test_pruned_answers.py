@@ -31,6 +31,7 @@ CHUNKS = 8
 TABLES_PER_CHUNK = 5
 FULL_CHUNKS = 20
 FULL_TABLES = cases(10_000, multiple_of=QUESTIONS_PER_TABLE * FULL_CHUNKS) // QUESTIONS_PER_TABLE // FULL_CHUNKS
+FULL_TABLES_MAX = 10_000 // QUESTIONS_PER_TABLE // FULL_CHUNKS
 FULL_START = 1_000_000
 
 
@@ -107,26 +108,29 @@ class Run:
             cluster.close()
 
 
-def run(seeds: range, directory: Path) -> None:
+def run(seeds: range, directory: Path, least: float) -> None:
+    """least: the share of questions that leave out segments."""
     asked = Run(directory)
     for seed in seeds:
         asked.ask_about(seed)
     print(f"{asked.num_pruning} of {asked.num_questions} questions leave out segments: {asked.reasons.most_common()}")
     print(f"{asked.num_refused} of {len(seeds) * BROKEN_PER_TABLE} broken questions are refused")
-    assert asked.num_refused >= 0.5 * len(seeds) * BROKEN_PER_TABLE
-    if len(seeds) >= TABLES_PER_CHUNK:  # of fewer tables none may have segments that differ
-        assert asked.num_pruning >= 0.5 * asked.num_questions
+    assert asked.num_pruning >= least * asked.num_questions
+    if len(seeds) >= TABLES_PER_CHUNK:
+        assert asked.num_refused >= 0.5 * len(seeds) * BROKEN_PER_TABLE
         assert all(asked.reasons[f"by {rule}"] for rule in ("MIN_MAX", "PARTITION", "NEVER"))
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_pruned_answers_equal_duckdb(chunk: int, tmp_path: Path) -> None:
-    run(range(chunk * TABLES_PER_CHUNK, (chunk + 1) * TABLES_PER_CHUNK), tmp_path)
+    run(range(chunk * TABLES_PER_CHUNK, (chunk + 1) * TABLES_PER_CHUNK), tmp_path, least=0.5)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("chunk", range(FULL_CHUNKS))
 def test_many_more_pruned_answers_equal_duckdb(chunk: int, tmp_path: Path) -> None:
-    """Other seeds than the fast tier's."""
+    """Other seeds than the fast tier's. Two in three leave out segments; of a few tables none may have segments that
+    differ.
+    """
     first = FULL_START + chunk * FULL_TABLES
-    run(range(first, first + FULL_TABLES), tmp_path)
+    run(range(first, first + FULL_TABLES), tmp_path, least=0.5 if FULL_TABLES == FULL_TABLES_MAX else 0.0)

@@ -101,7 +101,7 @@ def prunable_table(rng: random.Random) -> PrunableTable:
     partitioned, place = _partitioned(rng, columns, document)
     cut_by: tuple[RandomColumn, ...] = () if partitioned is None else (partitioned,)
     order = list(range(num_rows))
-    way = rng.choices(["time", "partition", "column", "none"], [5, 3, 2, 1])[0]
+    way = rng.choices(["time", "partition", "column", "none"], [8, 4, 2, 1])[0]
     if way == "time" or (way == "partition" and partitioned is None):
         cut_by = (time, *cut_by)
         order.sort(key=lambda row: _key(time, cells[time.name][row]))
