@@ -46,13 +46,17 @@ class CompletionScene:
         reply: dict[str, Any] = response.json()
         return reply
 
-    def archive(self, name: str, rows: int, time_ms: int | None = 1_700_000_000_000) -> tuple[Path, bytes]:
-        """A segment's archive, and the archive of its metadata. time_ms: of its first record."""
+    def archive(
+        self, name: str, rows: int, time_ms: int | None = 1_700_000_000_000, last_ms: int = 1_700_000_000_000
+    ) -> tuple[Path, bytes]:
+        """A segment's archive, and the archive of its metadata. time_ms: of its first record, last_ms: of the others,
+        where the first one has a time.
+        """
         batch = pa.RecordBatch.from_pydict(
             {
                 "kind": pa.array(["k"] * rows),
                 "id": pa.array(range(rows), pa.int64()),
-                "ts": pa.array([time_ms] + [1_700_000_000_000 if time_ms else time_ms] * (rows - 1), pa.int64()),
+                "ts": pa.array([time_ms] + [last_ms if time_ms else time_ms] * (rows - 1), pa.int64()),
             }
         )
         build_segment(

@@ -51,6 +51,11 @@ def random_question(rng: random.Random, table: RandomTable) -> Question:
     """A selection, aggregation or group-by. PQL reads defaults for nulls, so tables with SQL nulls are asked in SQL."""
     dialect = "sql" if table.null_handling else rng.choice(["pql", "sql"])
     where = random_filter(rng, table, dialect, depth=rng.choice([0, 1, 1, 2, 3])) if rng.random() < 0.75 else None
+    return question_about(rng, table, dialect, where)
+
+
+def question_about(rng: random.Random, table: RandomTable, dialect: str, where: tuple[str, str] | None) -> Question:
+    """Any question with this condition, in our text and DuckDB's."""
     kind = rng.choice(["selection", "aggregation", "group_by", "group_by"])
     build = {"selection": _selection, "aggregation": _aggregation, "group_by": _group_by}[kind]
     return build(rng, table, dialect, where)
@@ -84,34 +89,37 @@ def _predicate(rng: random.Random, table: RandomTable, dialect: str) -> tuple[st
     if column.type == "STRING" and choice < 0.3:
         pattern = rng.choice(PATTERNS)
         flag = "i" if dialect == "pql" else "c"
-        return f"regexp_like({name}, '{pattern}')", _duck_predicate(
+        return f"regexp_like({name}, '{pattern}')", duck_predicate(
             column, lambda x: f"regexp_matches({x}, '{pattern}', '{flag}')"
         )
     if column.type == "STRING" and dialect == "sql" and choice < 0.45:
         pattern = rng.choice(LIKES)
-        return f"{name} LIKE '{pattern}'", _duck_predicate(column, lambda x: f"{x} ILIKE '{pattern}' ESCAPE '\\'")
+        return f"{name} LIKE '{pattern}'", duck_predicate(column, lambda x: f"{x} ILIKE '{pattern}' ESCAPE '\\'")
     if choice < 0.6:
         values = [probe(rng, column) for _ in range(rng.choice([1, 2, 5]))]
         excluded = rng.random() < 0.4
         ours = ", ".join(our_literal(column, v, dialect) for v in values)
         duck = ", ".join(literal(column, v) for v in values)
-        return f"{name} {'NOT IN' if excluded else 'IN'} ({ours})", _duck_predicate(
+        return f"{name} {'NOT IN' if excluded else 'IN'} ({ours})", duck_predicate(
             column, lambda x: f"{x} IN ({duck})", excluded=excluded
         )
     if choice < 0.75:
         low, high = probe(rng, column), probe(rng, column)
         ours = f"{our_literal(column, low, dialect)} AND {our_literal(column, high, dialect)}"
-        return f"{name} BETWEEN {ours}", _duck_predicate(
+        return f"{name} BETWEEN {ours}", duck_predicate(
             column, lambda x: f"{x} BETWEEN {literal(column, low)} AND {literal(column, high)}"
         )
     operator, value = rng.choice(OPERATORS), probe(rng, column)
     excluded = operator == "<>"
     duck_operator = "=" if excluded else operator
     ours = f"{name} {operator} {our_literal(column, value, dialect)}"
-    return ours, _duck_predicate(column, lambda x: f"{x} {duck_operator} {literal(column, value)}", excluded=excluded)
+    return ours, duck_predicate(column, lambda x: f"{x} {duck_operator} {literal(column, value)}", excluded=excluded)
 
 
-def _duck_predicate(column: RandomColumn, condition: Any, *, excluded: bool = False) -> str:
+def duck_predicate(column: RandomColumn, condition: Any, *, excluded: bool = False) -> str:
+    """condition: the text of a value's condition, by the value's name. A list passes if any of its values does;
+    excluded: a value or a list passes if it, or none of its values, meets the condition.
+    """
     if column.single_value:
         return f"{'NOT ' if excluded else ''}({condition(column.name)})"
     return f"len(list_filter({column.name}, lambda x: {condition('x')})) {'= 0' if excluded else '> 0'}"

@@ -132,7 +132,6 @@ async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps
             envelope.statistics.total_docs += gathered.num_docs_pruned
             return Executed(shown=shown)
     result = await reduce_answers(broker, context, gathered, envelope, laps, deadline_ns, memory)
-    envelope.statistics.total_docs += gathered.num_docs_pruned
     if envelope.explanation is not None:
         halves = tuple(finding_of(each, context.dialect) for each in gathered.explained)
         envelope.explanation = replace(envelope.explanation, broker_pruning=halves)

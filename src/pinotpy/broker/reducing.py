@@ -113,7 +113,8 @@ async def reduce_answers(
             traces.setdefault(server, []).extend(partial.trace)
     envelope.trace = {server: trace_text(stages) for server, stages in traces.items()}
     if any(e.code not in KEEPS_ROWS for e in envelope.exceptions):
-        return None
+        return None  # servers that refuse count no docs, so those of pruned segments do not count either
+    envelope.statistics.total_docs += gathered.num_docs_pruned
     if context.explain:
         envelope.explanation = explanation(context, [partial.explain for partial in partials])
         return None

@@ -151,6 +151,49 @@ def test_a_slow_server_gets_few_queries_and_its_share_again_when_it_is_fast(kind
     assert asked["C"] > 0.15 * asked.total(), "it is fast again"
 
 
+# What keeps it off by default (ADR 29), though a slow server is found by it.
+
+
+@pytest.mark.parametrize("kind", CHOOSING)
+def test_all_segments_of_a_query_go_to_one_of_two_equal_servers(kind: AdaptiveType) -> None:
+    """Of one client each query is worked on by one server while the other one has nothing to do."""
+    servers, routing = measuring(kind), TableRouting("t", {f"s{number}": ("A", "B") for number in range(8)})
+    now_ns, asked = 0, Counter[str]()
+    for number in range(200):
+
+        def rank(of: Collection[str], number: int = number, now_ns: int = now_ns) -> Mapping[str, int]:
+            return servers.ranks(of, fair_turn(number, len(of)), now_ns)
+
+        plain = routing.select(number)
+        assert sorted(map(len, plain.assignment.values())) == [4, 4]
+        ((server, segments),) = routing.prefer(plain, rank, number).assignment.items()
+        assert len(segments) == 8
+        answered(servers, server, 10.0 * len(segments), now_ns)
+        now_ns += int(10.0 * len(segments) * MS)
+        asked[server] += 1
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("kind", [AdaptiveType.LATENCY, AdaptiveType.HYBRID])
+def test_cheap_queries_avoid_a_server_that_dear_ones_of_another_table_are_asked_of(kind: AdaptiveType) -> None:
+    """Averages are a server's, whatever it was asked for: A is as fast as B, and idle whenever a cheap query comes."""
+    servers, routing = measuring(kind), TableRouting("t", {"s": ("A", "B")})
+    now_ns, asked = 0, Counter[str]()
+    for number in range(1_000):
+        if number % 5 == 0:
+            answered(servers, "A", 100.0, now_ns)
+            now_ns += 100 * MS
+
+        def rank(of: Collection[str], number: int = number, now_ns: int = now_ns) -> Mapping[str, int]:
+            return servers.ranks(of, fair_turn(number, len(of)), now_ns)
+
+        (server,) = routing.prefer(routing.select(number), rank, number).assignment
+        answered(servers, server, 2.0, now_ns)
+        now_ns += 2 * MS
+        asked[server] += 1
+    assert asked["A"] < 0.1 * asked.total()
+
+
 def order(*servers: str):  # type: ignore[no-untyped-def]
     return lambda asked: {server: servers.index(server) for server in asked}
 

@@ -1,5 +1,6 @@
 """Proves what `annotate-segments` prints and how it ends: every segment is accounted for, a dry run says what the run
-then does, what breaks the scheme is named with its reason and is no failure, a failure is status 1.
+then does, what breaks the scheme is named with its reason and is no failure, a failure is status 1, and
+progress is shown to who watches.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from typing import Any
 
 import pytest
 from controller_harness import PARTS_TABLE, Harness, build_parts_segment, start_harness
+from rich.progress import Progress
+
+from pinotpy.cli import options
 
 TABLE = "parts_OFFLINE"
 
@@ -94,3 +98,26 @@ def test_a_failure_is_status_1_and_says_how_to_go_on(call: Any, harness: Harness
     failed = call("annotate-segments", "parts", "--json", "--attempts", "1")
     assert failed.status == 1 and json.loads(failed.out)["outcomes"]["failed"] == 1
     assert call("annotate-segments", "nothing").status == 1
+
+
+def test_progress_counts_segments_on_a_terminal_alone(
+    call: Any, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition(harness, "id")
+    bars: list[Progress] = []
+
+    def watched(as_json: bool) -> Progress:
+        bars.append(progress(as_json))
+        return bars[-1]
+
+    progress = options.progress
+    monkeypatch.setattr(options, "progress", watched)
+    assert call("annotate-segments", "parts", "--dry-run").err == "", "nobody watches"
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as if standard error were a terminal
+    assert call("annotate-segments", "parts", "--dry-run", "--json").err == ""
+    (harness.data_dir / next(path for path in harness.files() if "/a/" in path and path.endswith(".tar.gz"))).unlink()
+    ended = call("annotate-segments", "parts", "--attempts", "1")
+    assert "2 pushed with partitions" in ended.out and "annotating" not in ended.out
+    (task,) = bars[-1].tasks
+    assert (task.total, task.completed) == (3, 3), "one that fails is done, too"
+    assert "annotating" in ended.err and "100%" in ended.err
