@@ -124,7 +124,7 @@ async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps
     if not is_last:
         _check_memory(gathered)
         if not query.has_few_groups and can_choose(context):
-            _check_groups(query.plan, context, gathered)
+            _check_groups(query, gathered)
     check_size(context.options, gathered)
     if not query.wants_arrow:
         shown = reduced_small(broker, query.plan, context, gathered, envelope, deadline_ns)
@@ -148,15 +148,19 @@ def _check_memory(gathered: Gathered) -> None:
         raise gathered.failures.pop(refused[0])[1]
 
 
-def _check_groups(plan: Plan, context: QueryContext, gathered: Gathered) -> None:
-    """Raise where servers had no memory for all groups, of which few will do."""
+def _check_groups(query: Execution, gathered: Gathered) -> None:
+    """Remember that all groups are many. Raise where servers had no memory for them, and few can be asked for: a server
+    that waited for memory until the query's time was up left none for that.
+    """
+    context = query.context
+    num_groups = sum(partial.num_rows for _, partial in gathered.partials)
     codes = [error.code for _, error in gathered.failures]
     codes += [each.code for _, partial in gathered.partials for each in partial.exceptions]
-    if ProcessMemoryError.code in codes:
+    is_refused = ProcessMemoryError.code in codes
+    if is_refused or num_groups >= max(MANY_GROUPS_MIN, _MANY_TIMES * (context.offset + context.limit)):
+        query.plan.has_many_groups = True
+    if is_refused and query.left_s >= AGAIN_MIN_S:
         raise ProcessMemoryError("servers had no memory for all groups")
-    num_groups = sum(partial.num_rows for _, partial in gathered.partials)
-    if num_groups >= max(MANY_GROUPS_MIN, _MANY_TIMES * (context.offset + context.limit)):
-        plan.has_many_groups = True
 
 
 def num_cells(result: ReducedResult) -> int:
