@@ -35,6 +35,7 @@ from pinotpy.fs.local import LocalDeepStore
 from pinotpy.segment.archive.archive import pack_segment
 from pinotpy.segment.build.builder import build_segment
 from pinotpy.service.access import AccessControl, AllowAll
+from pinotpy.service.http import HttpApp
 from pinotpy.service.http_server import THREADS, HttpServer, serve
 from pinotpy.service.metric_catalogue import METRICS_BY_ROLE
 from pinotpy.service.metrics import Metrics
@@ -66,6 +67,7 @@ class Harness:
     store: MemoryStore
     paths: ClusterPaths
     data_dir: Path
+    app: HttpApp
 
     def add_instance(
         self, name: str, tags: Sequence[str] = (), *, live: bool = True, fields: dict[str, str] | None = None
@@ -228,6 +230,7 @@ def start_harness(
         store,
         paths,
         data_dir,
+        app,
     )
     harness.add_instance(identity.instance, ["controller"])
     harness.add_instance(broker, ["DefaultTenant_BROKER"], fields={"grpcPort": "28010"})

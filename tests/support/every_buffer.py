@@ -1,4 +1,6 @@
-"""A small segment with every encoding, every index and every kind of buffer, for tests that damage it."""
+"""A small segment with every encoding, every index and every kind of buffer, for tests that damage it, and queries that
+read them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,9 @@ import pyarrow as pa
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.pql.parser import parse_sql
+from pinotpy.query.compile.statement import compile_query
+from pinotpy.query.model.context import QueryOptions
 from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.directory.directory import SegmentDirectory
 
@@ -37,6 +42,27 @@ _STAR_TREE = {
     "functionColumnPairs": ["COUNT__*", "SUM__z", "MAX__i", "DISTINCTCOUNTHLL__s"],
     "maxLeafRecords": 1,
 }
+
+
+QUERIES = (
+    "SELECT few, SUM(z), COUNT(*), MAX(i) FROM t WHERE sorted > 7 GROUP BY few ORDER BY few LIMIT 10",  # star-tree
+    "SELECT sorted, DISTINCTCOUNTHLL(s) FROM t GROUP BY sorted ORDER BY sorted LIMIT 100",
+    "SELECT i, COUNT(*), SUM(r) FROM t WHERE p > 1000000 GROUP BY i ORDER BY i LIMIT 100",
+    "SELECT s, MIN(p), MAX(z) FROM t WHERE i IN (3, 5, 7) GROUP BY s ORDER BY s LIMIT 100",
+    "SELECT t, r, y FROM t WHERE r BETWEEN 0.2 AND 0.4 ORDER BY r LIMIT 50",
+    "SELECT COUNT(*) FROM t WHERE t = 'ab' OR s LIKE '%a%'",
+    "SELECT COUNT(*), SUM(z) FROM t WHERE JSON_MATCH(y, '\"$.a\" = 3')",
+    "SELECT COUNT(*) FROM t WHERE TEXT_MATCH(s, 'a OR b')",
+    "SELECT COUNT(*) FROM t WHERE TEXT_MATCH(ms, 'a*') AND i IS NOT NULL",
+    "SELECT mi, COUNT(*) FROM t GROUP BY mi ORDER BY mi LIMIT 100",
+    "SELECT ms, mt, mr FROM t WHERE mi = 4 LIMIT 50",
+    "SELECT DISTINCT ms FROM t ORDER BY ms LIMIT 200",
+    "SELECT COUNT(*), SUM(z) FROM t WHERE mr > 6 AND few = 1",
+    "SELECT DISTINCT p FROM t WHERE s > 'b' ORDER BY p LIMIT 200",
+    "SELECT MIN(i), MAX(p), AVG(r), DISTINCTCOUNT(t), COUNT(z) FROM t",
+)
+
+CONTEXTS = [compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False) for text in QUERIES]
 
 
 def config(*, star_tree: bool = False) -> TableConfig:

@@ -65,12 +65,15 @@ class _DictCatalog:
             None,
         )
 
+    def not_found(self, table: str, dialect: Dialect) -> TableNotFoundError:
+        return TableNotFoundError(f"no table '{table}'", table=table)
+
     def resolve(self, table: str, dialect: Dialect) -> Target:
         raw, _ = split_table_name(table)
         for name, target in self.targets.items():
             if raw == name or (dialect is Dialect.SQL and raw.lower() == name.lower()):
                 return target
-        raise TableNotFoundError(f"no table '{table}'", table=table)
+        raise self.not_found(table, dialect)
 
 
 class InProcessCluster:

@@ -11,6 +11,7 @@ from pinotpy.broker.routing.segment_pruner import SegmentPruner
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.cluster.time_boundary import TimeBoundary
 from pinotpy.config.schema import Schema
+from pinotpy.errors import TableNotFoundError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.model.context import And, ColumnRef, Comparison, Filter, Or, Predicate, QueryContext
 
@@ -74,11 +75,14 @@ class Catalog(Protocol):
         """The name, without type, of the table that a query names; None if there is none. Rights are given by it."""
         ...
 
+    def not_found(self, table: str, dialect: Dialect) -> TableNotFoundError:
+        """What `resolve` raises where there is no table of this name: its context has the nearest names as `near`."""
+        ...
+
     def resolve(self, table: str, dialect: Dialect) -> Target:
         """Find the table that a query names. PQL is case-sensitive, SQL is not.
 
         Raises:
-            TableNotFoundError: no such table (its context has the nearest names as `near`); InvalidQueryError: the
-                table is disabled (191).
+            TableNotFoundError: no such table (`not_found`); InvalidQueryError: the table is disabled (191).
         """
         ...

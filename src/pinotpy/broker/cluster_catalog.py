@@ -47,10 +47,6 @@ log = logging.getLogger(__name__)
 LOADING_GRACE_MS = 60_000
 # Names that are kept with what they resolved to; SQL may spell one table in many ways.
 RESOLVED_MAX = 1024
-# Nearest names of a table that there is not: the client is told the first one that it may see.
-NEAR_MAX = 5
-
-
 FOREVER_MS = 2**62
 _NONE: frozenset[str] = frozenset()
 _NO_RECORDS: Mapping[str, SegmentZkMetadata] = MappingProxyType({})
@@ -300,9 +296,16 @@ class ClusterCatalog:
         true_name = self._true_name(view, raw, dialect)
         if true_name is not None:
             return true_name, table_type
-        near = get_close_matches(raw, sorted(self._known_names(view)), NEAR_MAX)
+        raise self.not_found(table, dialect)
+
+    def not_found(self, table: str, dialect: Dialect) -> TableNotFoundError:
+        """See Catalog.not_found."""
+        raw = split_table_name(table)[0]
+        known = sorted(self._known_names(self._current_view()))
+        # All that are near: those that the caller may not see must not push out one that they may.
+        near = get_close_matches(raw, known, max(len(known), 1))
         code = "BrokerResourceMissingError" if dialect is Dialect.PQL else "TableDoesNotExistError"
-        raise TableNotFoundError(f"{code}: no table '{raw[:200]}'", table=raw, near=near)
+        return TableNotFoundError(f"{code}: no table '{raw[:200]}'", table=raw, near=near)
 
     def _true_name(self, view: ClusterView, raw: str, dialect: Dialect) -> str | None:
         known = self._known_names(view)

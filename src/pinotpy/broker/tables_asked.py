@@ -39,8 +39,11 @@ async def table_asked(broker: Broker, table: str, dialect: Dialect, rights: Tabl
 
 def resolved(broker: Broker, table: str, dialect: Dialect, rights: TableRights) -> Target:
     """A table of the cluster. A refusal names it as the query does, and is the same if there is no such table."""
-    true_name = broker.catalog.true_name(table, dialect)
-    if not rights.may_read(raw_table_name(table) if true_name is None else true_name):
+    true_name, asked_name = broker.catalog.true_name(table, dialect), raw_table_name(table)
+    if not rights.may_read(asked_name if true_name is None else true_name):
+        if true_name is not None and rights.may_see(asked_name):
+            # Written as a table that they may read, if there were one: a refusal would tell of the other one.
+            raise _not_found(broker, table, dialect, rights, broker.catalog.not_found(table, dialect))
         hint = _hint(_near_system_table(broker, table, dialect, rights))
         raise AccessDeniedError(
             f"'{rights.client}' may not read table '{table}', or there is no such table{hint}", table=table
@@ -48,9 +51,16 @@ def resolved(broker: Broker, table: str, dialect: Dialect, rights: TableRights) 
     try:
         return broker.catalog.resolve(table, dialect)
     except TableNotFoundError as error:
-        near = next(filter(rights.may_see, error.context.get("near", ())), None)
-        hint = _hint(near or _near_system_table(broker, table, dialect, rights))
-        raise TableNotFoundError(error.message + hint, table=table) from None
+        raise _not_found(broker, table, dialect, rights, error) from None
+
+
+def _not_found(
+    broker: Broker, table: str, dialect: Dialect, rights: TableRights, error: TableNotFoundError
+) -> TableNotFoundError:
+    """The error with a hint of the nearest table that the caller may see."""
+    near = next(filter(rights.may_see, error.context.get("near", ())), None)
+    hint = _hint(near or _near_system_table(broker, table, dialect, rights))
+    return TableNotFoundError(error.message + hint, table=table)
 
 
 def _near_system_table(broker: Broker, table: str, dialect: Dialect, rights: TableRights) -> str | None:

@@ -42,6 +42,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 # A request body without a limit of its own: schemas, configs, queries.
 BODY_MAX_BYTES = 8 << 20
+_CHANGING = ("PUT", "POST", "DELETE")
 
 
 class TargetKind(StrEnum):
@@ -164,7 +165,10 @@ FastHandler = Callable[[FastRequest], Awaitable[bytes | FastResponse | StreamedR
 @dataclass(frozen=True, slots=True)
 class Route:
     """One declared route. `is_fast`: answered before FastAPI (the broker's query path); FastAPI only documents it.
-    `change`: what a GET changes.
+    `change`: what a GET changes. `only_reads`: a GET that takes more than READ and changes nothing.
+
+    Whoever declares a GET that takes more than READ says which of the two it is, or the daemon does not start: what a
+    page of a browser may reach is then known of every route (http_guard).
     """
 
     method: str
@@ -176,7 +180,16 @@ class Route:
     body_max_bytes: int = BODY_MAX_BYTES
     is_fast: bool = False
     change: ChangeByGet | None = None
+    only_reads: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        is_get = self.method in ("GET", "HEAD")
+        if self.change is not None:
+            assert is_get and not self.only_reads, f"{self}: `change` is of GET, and not beside `only_reads`"
+            assert self.change.instead.split()[0] in _CHANGING, f"{self}: say which of {_CHANGING} does it instead"
+        elif is_get and self.action is not Action.READ:
+            assert self.only_reads, f"{self}: say what it changes (`change`), or that it changes nothing (`only_reads`)"
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}: {self.action} on {self.target}"
@@ -201,6 +214,7 @@ class Routes:
         *,
         body_max_bytes: int = BODY_MAX_BYTES,
         change: ChangeByGet | None = None,
+        only_reads: bool = False,
         **options: Any,
     ) -> Callable[[Handler], Handler]:
         """Declare a route; `options` go to FastAPI (summary, status_code, response_class, openapi_extra …)."""
@@ -208,7 +222,9 @@ class Routes:
         def declare(handler: Handler) -> Handler:
             if target.parameter and target.kind is TargetKind.PATH:
                 assert f"{{{target.parameter}}}" in path, f"{method} {path} has no path parameter '{target.parameter}'"
-            route = Route(method, path, handler, action, target, self.tag, body_max_bytes, False, change, options)
+            route = Route(
+                method, path, handler, action, target, self.tag, body_max_bytes, False, change, only_reads, options
+            )
             self._routes.append(route)
             return handler
 
@@ -234,6 +250,7 @@ class Routes:
         target: Target,
         *,
         body_max_bytes: int = BODY_MAX_BYTES,
+        only_reads: bool = False,
         **options: Any,
     ) -> Callable[[FastHandler], FastHandler]:
         """Declare a route that is answered before FastAPI: `async (FastRequest) -> bytes | FastResponse |
@@ -242,7 +259,9 @@ class Routes:
         assert "{" not in path, f"a fast route has a fixed path, not {path}"
 
         def declare(handler: FastHandler) -> FastHandler:
-            route = Route(method, path, handler, action, target, self.tag, body_max_bytes, True, None, options)
+            route = Route(
+                method, path, handler, action, target, self.tag, body_max_bytes, True, None, only_reads, options
+            )
             self._routes.append(route)
             return handler
 

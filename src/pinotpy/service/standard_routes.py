@@ -74,7 +74,7 @@ def standard_routes(
         metrics.set("ready", ready() is None)
         return Response(metrics.render(), headers={"content-type": EXPOSITION_CONTENT_TYPE})
 
-    @routes.get("/debug/config", Action.ADMIN, CLUSTER, summary="Effective settings, secrets masked")
+    @routes.get("/debug/config", Action.ADMIN, CLUSTER, only_reads=True, summary="Effective settings, secrets masked")
     def debug_config() -> dict[str, Any]:
         return settings()
 

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Iterator
+from typing import Any, cast
 
+import httpx
 import pyarrow as pa
 import pytest
 from in_process import InProcessCluster
 
 from pinotpy.broker import compiling, gathering
+from pinotpy.broker.api import query
 from pinotpy.broker.handler import Question, answer_query
 from pinotpy.broker.parts import EVERY_TABLE, TableRights
 from pinotpy.broker.segment_choice import CompiledQuery
@@ -24,6 +28,11 @@ from pinotpy.errors import OutOfCapacityError
 from pinotpy.functions.constants_budget import ConstantsBudget, ConstantsBudgetError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.compile.rewrite import constants
+from pinotpy.query.result.response import sql as sql_response
+from pinotpy.service.access import AllowAll
+from pinotpy.service.http import build_app
+from pinotpy.service.metric_catalogue import BROKER_METRICS
+from pinotpy.service.metrics import Metrics
 from pinotpy.service.turn_queue import TurnQueue
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}]})
@@ -155,3 +164,62 @@ def test_long_queries_of_one_client_do_not_wait_without_bound(
     monkeypatch.setattr(cluster.broker, "compiling", queue)
     (problem,) = cluster.sql("SELECT UPPER('c')")["exceptions"]
     assert problem["errorCode"] == 211
+
+
+PROJECTIONS = 20_000
+STAGES: list[tuple[object, str]] = [
+    (compiling, "_parsed"),
+    (compiling, "compile_query"),
+    (CompiledQuery, "encoded"),
+    (gathering.PartialResult, "from_bytes"),
+    (sql_response, "result_keys"),
+    (sql_response, "write"),
+]
+
+
+def test_of_20_000_projections_the_loop_does_nothing_but_answer_others(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stage waits until the broker has answered for its liveness; and what the loop's own thread calls is counted:
+    whatever handles projections one by one calls several functions for each.
+    """
+    metrics = Metrics("broker", BROKER_METRICS)
+    app = build_app("broker", query.routes(cluster.broker), access=AllowAll(), metrics=metrics, ready=lambda: None)
+    sql = f"SELECT {', '.join(f'n + {i}' for i in range(1, PROJECTIONS + 1))} FROM t LIMIT 2"
+    loops: list[asyncio.AbstractEventLoop] = []
+    stages: list[str] = []
+    num_calls = 0
+
+    async def is_alive() -> bool:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://broker") as client:
+            return (await client.get("/health/liveness")).text == "OK"
+
+    def observed(place: object, name: str) -> None:
+        done = getattr(place, name)
+
+        def do(*args: Any, **kwargs: Any) -> Any:
+            stages.append(name)
+            assert asyncio.run_coroutine_threadsafe(is_alive(), loops[0]).result(60)
+            return done(*args, **kwargs)
+
+        monkeypatch.setattr(place, name, do)
+
+    for place, name in STAGES:
+        observed(place, name)
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal num_calls
+        num_calls += event in ("call", "c_call")
+
+    async def ask() -> bytes:
+        loops.append(asyncio.get_running_loop())
+        sys.setprofile(count)  # of this thread
+        try:
+            return cast(bytes, await answer_query(cluster.broker, Question(sql, Dialect.SQL), EVERY_TABLE))
+        finally:
+            sys.setprofile(None)
+
+    rows = json.loads(asyncio.run(ask()))["resultTable"]["rows"]
+    assert [(len(row), row[0], row[-1]) for row in rows] == [(PROJECTIONS, n + 1, n + PROJECTIONS) for n in (1, 2)]
+    assert set(stages) == {name for _, name in STAGES}
+    assert num_calls < 3 * PROJECTIONS, num_calls

@@ -4,32 +4,47 @@ so with credentials only, or where the setting for old ones is on. Each of these
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
+import httpx
 import pytest
+from assembled_apps import broker_app, server_app
 from controller_harness import Harness
+from daemon_defaults import SETTINGS
 
-from pinotpy.broker.api import debug, query
-from pinotpy.controller.app import controller_routes
-from pinotpy.server.api import tables as server_tables
+import pinotpy
+from pinotpy.service.http import HttpApp, walk_routes
 from pinotpy.service.rights import Action
-from pinotpy.service.routes import Route
-from pinotpy.service.standard_routes import standard_routes
+from pinotpy.service.routes import CLUSTER, ChangeByGet, Route, Routes
 
-# Routes that need more than READ and change nothing.
-READING = {
-    "/cluster/configs",
-    "/debug/config",
-    "/zk/get",
-    "/zk/getChildren",
-    "/zk/ls",
-    "/zk/lsl",
-    "/zk/stat",
+SOURCES = Path(pinotpy.__file__).parent
+# All that there are: a new one stands here too, and is tested by that.
+CHANGES = {
+    "/periodictask/run",
+    "/tables/{tableName}",
+    "/tables/{tableName}/segments/reload",
+    "/tables/{tableName}/segments/{segmentName}/reload",
+    "/segmentConsumed",
+    "/segmentStoppedConsuming",
+    "/segmentCommitStart",
+    "/segmentCommitEnd",
+    "/extendBuildTime",
+}
+# What makes siblings of these routes change something.
+PARAMETERS = {
+    "state": "disable",
+    "taskname": "RetentionManager",
+    "retention": "0d",
+    "forceDownload": "true",
+    "name": "parts",
+    "path": "/PinotCluster",
 }
 FILLED = {"{tableName}": "parts", "{segmentName}": "parts_0"}
 TASK = "RetentionManager"
@@ -59,30 +74,22 @@ OWN_PAGES: list[dict[str, str]] = [
 ]
 
 
-def all_routes(harness: Harness) -> list[Route]:
-    """Of all three daemons."""
-    anything = cast(Any, SimpleNamespace())
-    metrics = harness.controller.metrics
-    return [
-        *controller_routes(harness.controller, cast(Any, SimpleNamespace(report={}))),
-        *query.routes(anything),
-        *debug.routes(anything, anything),
-        *server_tables.routes(anything, anything, anything, anything, anything),
-        *standard_routes("server", metrics, lambda: None, dict, dict),
-    ]
+def changes_of(app: HttpApp) -> list[Route]:
+    return [route for route in walk_routes(app) if route.change is not None]
 
 
 def changing(harness: Harness) -> list[str]:
     """Paths of changes by GET, ready to be asked."""
     paths = []
-    for route in all_routes(harness):
-        if route.change is None:
-            continue
-        path = route.path
-        for placeholder, name in FILLED.items():
-            path = path.replace(placeholder, name)
-        paths.append(path + QUERIES.get(route.path, ""))
+    for route in changes_of(harness.app):
+        paths.append(filled(route.path) + QUERIES.get(route.path, ""))
     return paths
+
+
+def filled(path: str) -> str:
+    for placeholder, name in FILLED.items():
+        path = path.replace(placeholder, name)
+    return re.sub(r"\{\w+(:path)?\}", "Server_localhost_8098", path)
 
 
 def with_host(headers: dict[str, str], harness: Harness) -> dict[str, str]:
@@ -96,14 +103,84 @@ def parts(harness: Harness, segment: Callable[..., Path]) -> Harness:
     return harness
 
 
-def test_every_get_that_takes_more_than_reading_says_what_it_changes(harness: Harness) -> None:
-    for route in all_routes(harness):
-        if route.method == "GET" and route.action is not Action.READ and route.path not in READING:
-            assert route.change is not None, f"{route}: declare its `change`, or add it to READING"
-        if route.change is not None:
-            assert route.method == "GET"
-            assert route.change.instead.split()[0] in ("PUT", "POST", "DELETE")
-    assert len(changing(harness)) == 9, changing(harness)
+def all_apps(harness: Harness, folder: Path) -> dict[str, HttpApp]:
+    """As the daemons put them together."""
+    return {
+        "controller": harness.app,
+        "broker": broker_app(harness.tree),
+        "server": server_app(harness.tree, folder),
+    }
+
+
+def test_no_get_that_takes_more_than_reading_can_be_declared_without_saying_what_it_changes() -> None:
+    def declare(method: str, action: Action, **what: Any) -> Callable[[], Any]:
+        return lambda: Routes("New").add(method, "/new", action, CLUSTER, **what)(lambda: None)
+
+    change = ChangeByGet("POST /new")
+    for action in set(Action) - {Action.READ}:
+        for refused in (
+            declare("GET", action),
+            declare("HEAD", action),
+            declare("GET", action, change=change, only_reads=True),
+        ):
+            with pytest.raises(AssertionError, match="/new"):
+                refused()
+        declare("GET", action, change=change)()
+        declare("GET", action, only_reads=True)()
+        declare("POST", action)()
+    for refused in (
+        declare("POST", Action.ADMIN, change=change),
+        declare("GET", Action.READ, change=ChangeByGet("GET /a")),
+    ):
+        with pytest.raises(AssertionError, match="/new"):
+            refused()
+    with pytest.raises(AssertionError, match="/new"):
+        Routes("New").fast("GET", "/new", Action.ADMIN, CLUSTER)(cast(Any, None))
+
+
+def test_every_change_by_get_of_every_daemon_is_known(harness: Harness, tmp_path: Path) -> None:
+    apps = all_apps(harness, tmp_path / "server")
+    assert set(apps) == set(SETTINGS), "a new daemon is walked too"
+    assert {path.parent.name for path in SOURCES.rglob("*.py") if _builds_an_app(path)} == set(apps), (
+        "an application is put together elsewhere too"
+    )
+    found = {role: {route.path for route in changes_of(app)} for role, app in apps.items()}
+    assert found == {"controller": CHANGES, "broker": set(), "server": set()}
+
+
+def _builds_an_app(file: Path) -> bool:
+    return file.parent.name != "service" and re.search(r"\b(build_app|HttpApp|FastAPI)\(", file.read_text()) is not None
+
+
+def test_a_get_that_is_not_declared_to_change_something_changes_nothing(parts: Harness, tmp_path: Path) -> None:
+    """Every one of every daemon is asked, also with the parameters that its siblings take for changes."""
+    server = tmp_path / "server"
+    apps = all_apps(parts, server)
+    before = parts.tree.dump(), parts.files(), files_of(server)
+    asked: Counter[str] = Counter()
+
+    async def ask(role: str, app: HttpApp) -> None:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=120) as client:
+            for route in walk_routes(app):
+                if route.method != "GET" or (route.change is not None and not route.change.when):
+                    continue
+                when = "" if route.change is None else route.change.when  # without it, it only reads
+                plain = {name: value for name, value in PARAMETERS.items() if name != when}
+                for query in ({}, plain, plain | {"tableName": "parts_OFFLINE", "type": "OFFLINE"}):
+                    for method in ("GET", "HEAD"):
+                        answer = await client.request(method, filled(route.path), params=query)
+                        assert answer.status_code < 600
+                        asked[role] += answer.status_code == 200
+                        assert (parts.tree.dump(), parts.files(), files_of(server)) == before, f"{route} {query}"
+
+    for role, app in apps.items():
+        asyncio.run(ask(role, app))
+    assert min(asked[role] for role in apps) > 20, asked
+
+
+def files_of(folder: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
 def test_no_page_changes_anything_by_get(parts: Harness) -> None:

@@ -135,7 +135,7 @@ def _declare_store(routes: Routes, controller: Controller) -> None:
     """The cluster store, read-only. ADMIN: records hold every table's config."""
     store = controller.catalog.store
 
-    @routes.get("/zk/get", Action.ADMIN, CLUSTER, summary="A record of the cluster store")
+    @routes.get("/zk/get", Action.ADMIN, CLUSTER, only_reads=True, summary="A record of the cluster store")
     def get(path: str | None = PATH) -> Response:
         checked = _checked_path(path)
         try:
@@ -144,25 +144,25 @@ def _declare_store(routes: Routes, controller: Controller) -> None:
             raise _no_path(checked) from error
         return Response(_readable(data, checked), media_type="application/json") if data else Response(status_code=204)
 
-    @routes.get("/zk/getChildren", Action.ADMIN, CLUSTER, summary="Records of all children of a path")
+    @routes.get("/zk/getChildren", Action.ADMIN, CLUSTER, only_reads=True, summary="Records of all children of a path")
     def get_children(path: str | None = PATH) -> list[Any]:
         checked = _checked_path(path)
         names = _children(controller, checked)
         nodes = store.get_many([_child(checked, name) for name in names])
         return [orjson.loads(_readable(node[0], checked)) for node in nodes if node is not None and node[0]]
 
-    @routes.get("/zk/ls", Action.ADMIN, CLUSTER, summary="Names of the children of a path")
+    @routes.get("/zk/ls", Action.ADMIN, CLUSTER, only_reads=True, summary="Names of the children of a path")
     def ls(path: str | None = PATH) -> list[str]:
         return _children(controller, _checked_path(path))
 
-    @routes.get("/zk/lsl", Action.ADMIN, CLUSTER, summary="Children of a path with their stats")
+    @routes.get("/zk/lsl", Action.ADMIN, CLUSTER, only_reads=True, summary="Children of a path with their stats")
     def lsl(path: str | None = PATH) -> dict[str, Any]:
         checked = _checked_path(path)
         names = _children(controller, checked)
         nodes = store.get_many([_child(checked, name) for name in names])
         return {name: _stat(node[1], len(node[0])) for name, node in zip(names, nodes, strict=True) if node is not None}
 
-    @routes.get("/zk/stat", Action.ADMIN, CLUSTER, summary="Stat of a path")
+    @routes.get("/zk/stat", Action.ADMIN, CLUSTER, only_reads=True, summary="Stat of a path")
     def stat(path: str | None = PATH) -> dict[str, int]:
         checked = _checked_path(path)
         try:

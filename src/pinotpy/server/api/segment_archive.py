@@ -25,6 +25,7 @@ def archive_routes(given: GivenArchives, faults: ArchiveFaults) -> Routes:
         "/segments/{tableName}/{segmentName}",
         Action.ADMIN,
         table("tableName"),
+        only_reads=True,
         summary="The tar.gz of a segment as it was built, made of this replica's files",
         response_class=StreamingResponse,
     )
