@@ -41,7 +41,7 @@ def resolved(broker: Broker, table: str, dialect: Dialect, rights: TableRights) 
     """A table of the cluster. A refusal names it as the query does, and is the same if there is no such table."""
     true_name, asked_name = broker.catalog.true_name(table, dialect), raw_table_name(table)
     if not rights.may_read(asked_name if true_name is None else true_name):
-        if true_name is not None and rights.may_see(asked_name):
+        if true_name not in (None, asked_name) and rights.may_see(asked_name):
             # Written as a table that they may read, if there were one: a refusal would tell of the other one.
             raise _not_found(broker, table, dialect, rights, broker.catalog.not_found(table, dialect))
         hint = _hint(_near_system_table(broker, table, dialect, rights))

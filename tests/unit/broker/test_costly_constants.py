@@ -8,7 +8,9 @@ import asyncio
 import json
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any, cast
 
 import httpx
@@ -181,14 +183,14 @@ def test_of_20_000_projections_the_loop_does_nothing_but_answer_others(
     cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each stage waits until the broker has answered for its liveness; and what the loop's own thread calls is counted:
-    whatever handles projections one by one calls several functions for each.
+    whatever handles projections one by one calls many functions for each.
     """
     metrics = Metrics("broker", BROKER_METRICS)
     app = build_app("broker", query.routes(cluster.broker), access=AllowAll(), metrics=metrics, ready=lambda: None)
     sql = f"SELECT {', '.join(f'n + {i}' for i in range(1, PROJECTIONS + 1))} FROM t LIMIT 2"
     loops: list[asyncio.AbstractEventLoop] = []
     stages: list[str] = []
-    num_calls = 0
+    calls: Counter[str] = Counter()
 
     async def is_alive() -> bool:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://broker") as client:
@@ -207,9 +209,11 @@ def test_of_20_000_projections_the_loop_does_nothing_but_answer_others(
     for place, name in STAGES:
         observed(place, name)
 
-    def count(frame: object, event: str, argument: object) -> None:
-        nonlocal num_calls
-        num_calls += event in ("call", "c_call")
+    def count(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            calls[f"{frame.f_code.co_filename}:{frame.f_code.co_qualname}"] += 1
+        elif event == "c_call":
+            calls[f"{argument.__qualname__} in {frame.f_code.co_filename}:{frame.f_code.co_qualname}"] += 1
 
     async def ask() -> bytes:
         loops.append(asyncio.get_running_loop())
@@ -222,4 +226,6 @@ def test_of_20_000_projections_the_loop_does_nothing_but_answer_others(
     rows = json.loads(asyncio.run(ask()))["resultTable"]["rows"]
     assert [(len(row), row[0], row[-1]) for row in rows] == [(PROJECTIONS, n + 1, n + PROJECTIONS) for n in (1, 2)]
     assert set(stages) == {name for _, name in STAGES}
-    assert num_calls < 3 * PROJECTIONS, num_calls
+    # One each for the bytes of the answer's columns, and two for letting go of what planning knew of each, where it is
+    # this thread that does. To merge or to write them would take about fifteen.
+    assert calls.total() < 5 * PROJECTIONS, calls.most_common(12)
