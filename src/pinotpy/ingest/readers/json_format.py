@@ -236,8 +236,9 @@ def _runs(
         except ValueError:
             yield from _running_text(file, stream, line, parser, reject)
             return
+        may_be_deep = json_text.may_be_deep(line)  # once: it may be a whole array
         for number, record in enumerate(several, 1):
-            if is_row(record, number, json_text.may_be_deep(line), reject):
+            if is_row(record, number, may_be_deep, reject):
                 yield number, [record]
     while block := stream.read(_CHUNK_BYTES):
         lines = (block + stream.readline(LINE_BYTES_MAX)).split(b"\n")
