@@ -50,7 +50,7 @@ def may_be_deep(text: bytes) -> bool:
 
 def is_too_deep(value: Any) -> bool:
     """Whether a parsed value is nested deeper than `dumps` writes."""
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEPTH_MAX + 1):
         level = [
             item

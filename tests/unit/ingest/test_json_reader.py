@@ -76,6 +76,33 @@ def test_of_many_lines_each_is_as_it_is_alone(monkeypatch: pytest.MonkeyPatch) -
             assert rows_of(content, {"a": "STRING"}) == found, (number, lines)
 
 
+def test_of_an_array_each_object_is_as_it_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = ["5", "null", "[]", '"x},"', '{"a":[{"b":1},{"b":2}]}', '{"a":{"b":{},"c":[{},{}]}}', '{"a":"},{"}', "{}"]
+    odd += ['{"a":"\\"},{\\""}', '{"a":12345678901234567890}', '{"a":1e400}', f'{{"a":{DEEP}}}', '{"a":"\\ud800"}']
+    draw = random.Random(21)
+    for number in range(200):
+        share = draw.choice([0.0, 0.05, 0.3])
+        objects = [
+            draw.choice(odd) if draw.random() < share else f'{{"a":{item}}}' for item in range(draw.randrange(40))
+        ]
+        blanks = draw.choice(["", " ", "\n", "\r\n  "])
+        content = (
+            f"[{blanks}" + f"{blanks},{blanks}".join(objects) + f"{blanks}]" + draw.choice(["", "\n", '\n[{"a":1}]'])
+        )
+        monkeypatch.setattr(json_format, "_CHUNK_BYTES", draw.choice([1, 7, 60, 1 << 20]))
+        found = rows_of(content, {"a": "STRING"})
+        with monkeypatch.context() as one_by_one:
+            one_by_one.setattr(json_format.JsonParser, "objects_of_array", lambda _parser, _text: None)
+            assert rows_of(content, {"a": "STRING"}) == found, (number, content)
+
+
+def test_an_array_longer_than_a_line_may_be_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_format, "_CHUNK_BYTES", 1_000)
+    monkeypatch.setattr(json_format, "LINE_BYTES_MAX", 10_000)
+    rows, rejected = rows_of(json.dumps([{"a": number} for number in range(5_000)]), {"a": "INT"})
+    assert rows == [{"a": number} for number in range(5_000)] and not rejected
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("kind", ["INT", "BIG_DECIMAL"])
 def test_other_encodings_are_named(encoding: str, kind: str) -> None:

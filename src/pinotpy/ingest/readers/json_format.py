@@ -200,6 +200,19 @@ class JsonParser:
         is_one_each = len(values) == 2 * len(lines) - 1 and marks.count(self._mark) == len(marks)
         return objects if is_one_each and set(map(type, objects)) == {dict} else None
 
+    def objects_of_array(self, text: str) -> list[dict[str, Any]] | None:
+        """The objects of some of an array's text, which begins with one and ends with one; None: it ends within one, or
+        takes `value_at`.
+        """
+        try:
+            encoded = b"[" + text.encode() + b"]"
+            if self._exact or _MANY_DIGITS in encoded.translate(_DIGITS):
+                return None
+            objects: list[dict[str, Any]] = orjson.loads(encoded)
+        except ValueError:
+            return None
+        return objects if set(map(type, objects)) == {dict} else None
+
     def value_at(self, text: str, position: int) -> tuple[Any, int]:
         """(the value that begins there, the position behind it); raises ValueError."""
         try:
@@ -230,7 +243,12 @@ def _runs(
     if file.part is None or file.part.number == 0:  # a part behind the first one has lines, as its file
         line = b"\n"
         while line and not line.strip():
-            line = _whole(file, stream.readline(LINE_BYTES_MAX), 0).removeprefix(b"\xef\xbb\xbf")
+            line = stream.readline(_CHUNK_BYTES).removeprefix(b"\xef\xbb\xbf")
+        if len(line) >= _CHUNK_BYTES - 3 and not line.endswith(b"\n"):
+            if line.lstrip()[:1] == b"[":
+                yield from _running_text(file, stream, line, parser, reject)  # an array need not be in memory whole
+                return
+            line = _whole(file, line + stream.readline(LINE_BYTES_MAX), 0)
         try:
             several = _values_of(parser, line) if line else []
         except ValueError:
@@ -312,7 +330,7 @@ def _running_text(
     the reading.
     """
     decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
-    text, position, number = decode(start), 0, 0
+    text, position, number, tried_to = decode(start), 0, 0, -1
     in_array, ended = False, False
     while True:
         position = _behind_blanks(text, position)
@@ -321,6 +339,19 @@ def _running_text(
             in_array = not in_array
             position += 1
             continue
+        if in_array and mark == "{" and position > tried_to:
+            # All that is here, but what follows the last object: where brackets and quotes are closed it is one.
+            end = text.rfind("},", position) + 1
+            objects = parser.objects_of_array(text[position:end]) if end > position else None
+            if objects is not None:
+                opens = text.count("{", position, end) + text.count("[", position, end)
+                if opens > len(objects) + json_text.DEPTH_MAX:
+                    objects = None
+            if objects is not None:
+                yield number + 1, objects
+                number, position = number + len(objects), end
+                continue
+            tried_to = len(text)  # then one by one
         reason = "unended text"
         try:
             value, end = parser.value_at(text, position) if mark else (None, -1)
@@ -340,7 +371,7 @@ def _running_text(
             if mark or in_array:
                 raise file.broken(f"no JSON: {reason}", row=number + 1)
             return
-        text, position = text[position:], 0
+        text, position, tried_to = text[position:], 0, -1
         if len(text) > LINE_BYTES_MAX:
             raise file.broken(f"an object longer than {LINE_BYTES_MAX} bytes", row=number + 1)
         # As much again as waits: an object of many chunks is tried only a few times.
