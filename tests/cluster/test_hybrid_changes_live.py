@@ -78,10 +78,10 @@ class Checker(threading.Thread):
             if answer["resultTable"]["rows"][0] not in self.allowed:
                 self.wrong.append(answer)
 
-    def has_asked(self, num_answers: int = 20) -> None:
+    def has_asked(self, num_answers: int = 10) -> None:
         """Wait for so many exact answers that began after now."""
         wanted = self.num_exact + num_answers + 1
-        wait_until(lambda: self.num_exact >= wanted or bool(self.wrong), 120, f"{wanted} exact answers")
+        wait_until(lambda: self.num_exact >= wanted or bool(self.wrong), 240, f"{wanted} exact answers")
         assert not self.wrong, self.wrong[:2]
 
     def stop(self) -> None:
