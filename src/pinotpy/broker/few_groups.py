@@ -43,6 +43,7 @@ def can_choose(context: QueryContext) -> bool:
         and 0 < context.offset + context.limit <= GROUPS_MAX
         and all(
             isinstance(key, Identifier)
+            and not key.name.startswith("$")  # who answers, and which docs have which number, may be others next time
             and (column := columns.get(key.name)) is not None
             and column.single_value
             and column.data_type in _TYPES

@@ -107,6 +107,7 @@ def test_few_groups_are_whole(cluster: InProcessCluster, keys: str, where: str, 
     [
         "SELECT mv, COUNT(*), SUM(m) FROM t GROUP BY mv LIMIT 7",  # a list has other groups beside those chosen
         "SELECT b, COUNT(*), SUM(m) FROM t GROUP BY b LIMIT 7",
+        "SELECT $docId, COUNT(*), SUM(m) FROM t GROUP BY $docId LIMIT 7",
         "SELECT i + 1, COUNT(*), SUM(m) FROM t GROUP BY i + 1 LIMIT 7",
         "SELECT i, COUNT(*), SUM(m) FROM t GROUP BY i ORDER BY i LIMIT 7",
         "SELECT i, COUNT(*), SUM(m) FROM t GROUP BY i HAVING COUNT(*) > 3 LIMIT 7",
