@@ -29,8 +29,8 @@ def test_the_flights_are_loaded_once(tmp_path: Path) -> None:
         answer = cluster.query("SET enableNullHandling=false; SELECT AVG(arr_delay) FROM flights", "sql")
         assert answer["resultTable"]["rows"] == [[pytest.approx(-60_131_269.875)]]
         assert answer["warnings"] == [
-            "stored nulls count as their column's default value: up to 9,430 of column 'arr_delay' among the rows "
-            "read; set enableNullHandling=true, and they are nulls"
+            "stored nulls count as their column's default value: up to 9,430 of column 'arr_delay' in the segments "
+            "that were read; set enableNullHandling=true, and they are nulls"
         ]
         assert said == ["336,776 rows in 12 segments of table flights are online", "table flights is loaded already"]
     finally:
