@@ -73,7 +73,7 @@ async def execute_query(query: Execution, number: int, envelope: Envelope, laps:
         await memory.begin(room_bytes, query.left_s)
         laps.lap("WAIT")
         try:
-            if plan.has_many_groups and not query.has_few_groups:
+            if plan.has_many_groups and not query.has_few_groups and can_choose(query.context):
                 query = await _of_few_groups(query)
             executed = await _attempt(query, number, envelope, laps, is_last=attempt == ATTEMPTS_MAX)
         except ProcessMemoryError:

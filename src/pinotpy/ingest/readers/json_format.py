@@ -204,9 +204,11 @@ class JsonParser:
         """The objects of some of an array's text, which begins with one and ends with one; None: it ends within one, or
         takes `value_at`.
         """
+        if self._exact:
+            return None
         try:
             encoded = b"[" + text.encode() + b"]"
-            if self._exact or _MANY_DIGITS in encoded.translate(_DIGITS):
+            if _MANY_DIGITS in encoded.translate(_DIGITS):
                 return None
             objects: list[dict[str, Any]] = orjson.loads(encoded)
         except ValueError:

@@ -164,11 +164,13 @@ class PartitionRunner:
         first_row = view.segments[-1].first_row
         state = self._states.get(view.segments[-1].name)
         is_open = state is not None and state.phase is ConsumerPhase.INITIAL_CONSUMING
+        ended = [self._states.get(each.name) for each in view.segments[:-1]]
+        ending = [*ended, state] if state is not None and not is_open else ended
         return RowsHeld(
             partition.memory_bytes() + again,
             sum(chunk.memory_bytes for chunk in view.chunks if chunk.is_closed and chunk.end_row > first_row),
             is_open=is_open,
-            is_freeing=len(view.segments) > 1 or not is_open,
+            is_freeing=any(each is None or each.phase is not ConsumerPhase.ERROR for each in ending),
         )
 
     def end_early(self) -> None:

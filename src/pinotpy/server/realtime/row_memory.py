@@ -23,7 +23,7 @@ class RowsHeld:
     """Memory of a partition's rows.
 
     open_bytes: what a commit of the open segment would free. is_open: it takes rows, and its end is not decided.
-    is_freeing: segments that have ended are to be committed.
+    is_freeing: segments that have ended are to be committed; not where none of them can be.
     """
 
     size_bytes: int
@@ -52,7 +52,9 @@ class RowMemory:
         if not self.max_bytes:
             return []
         # Commits that are under way will free what is left out here.
-        kept_bytes = sum(each.open_bytes if each.is_freeing else each.size_bytes for each in held if each.is_open)
+        kept_bytes = sum(
+            each.size_bytes if not each.is_freeing else each.open_bytes if each.is_open else 0 for each in held
+        )
         ending = []
         for place in sorted(range(len(held)), key=lambda place: held[place].open_bytes, reverse=True):
             each = held[place]

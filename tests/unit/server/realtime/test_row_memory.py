@@ -37,6 +37,9 @@ def held(size: int, open_bytes: int, *, is_open: bool = True, is_freeing: bool =
         ([held(90, 0, is_open=False, is_freeing=True), held(20, 15)], [], True),
         ([held(95, 5, is_freeing=True), held(20, 15)], [], True),
         ([held(90, 0, is_open=False, is_freeing=True), held(5, 5)], [], False),
+        # One that failed holds its rows: others end early for it, and do not wait for it.
+        ([held(90, 0, is_open=False), held(20, 15)], [1], True),
+        ([held(90, 0, is_open=False), held(12, 0)], [], False),
         # No commit would free what the chunks hold that take rows.
         ([held(60, 0), held(60, 0)], [], False),
         ([held(120, 10)], [0], True),
