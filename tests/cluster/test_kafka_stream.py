@@ -5,6 +5,7 @@ a topic holds is known from what was written to it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -160,7 +161,15 @@ def test_partitions_grow_and_a_topic_goes(kafka: KafkaServer, read, eventually) 
     client = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
     client.create_partitions([NewPartitions(topic, 4)])[topic].result(PATIENCE_S)
     eventually(lambda: provider.num_partitions(timeout_s=PATIENCE_S) == 4, timeout_s=PATIENCE_S)
-    eventually(lambda: provider.end_offset(3, timeout_s=PATIENCE_S) == 0, timeout_s=PATIENCE_S)
+
+    def is_empty(partition: int) -> bool:
+        try:
+            return provider.end_offset(partition, timeout_s=PATIENCE_S) == 0
+        except StreamUnavailableError as error:  # its leader is not chosen yet
+            assert error.is_transient
+            return False
+
+    eventually(partial(is_empty, 3), timeout_s=PATIENCE_S)
     end = append(kafka, topic, [b"x"] * 10)
     reading = read(factory)
     reading.to(end)

@@ -51,9 +51,15 @@ class MockKafka:
 
     def fail_fetches(self, code: int, count: int) -> None:
         """Answer the next fetches with an error of the protocol."""
-        fetch = 1
+        self._fail(1, code, count)
+
+    def fail_offsets(self, code: int, count: int) -> None:
+        """Answer the next questions for the first or last offset with an error of the protocol."""
+        self._fail(2, code, count)
+
+    def _fail(self, request: int, code: int, count: int) -> None:
         self._library.rd_kafka_mock_push_request_errors_array(
-            self._cluster, ctypes.c_int16(fetch), ctypes.c_size_t(count), (ctypes.c_int * count)(*([code] * count))
+            self._cluster, ctypes.c_int16(request), ctypes.c_size_t(count), (ctypes.c_int * count)(*([code] * count))
         )
 
 

@@ -20,16 +20,24 @@ from pinotpy.cluster.store import ANY_VERSION, ClusterStore
 from pinotpy.errors import AlreadyExistsError, DecodeError, NodeExistsError, NoNodeError, NotFoundError
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 _TEXT_SECTIONS = ("tableName", "tableType")
 
 
 @dataclass(frozen=True, slots=True)
 class Versioned(Generic[T]):
-    """A value with the version to write it back with."""
+    """A value with the version to write it back with, and what tells it from all others of its path, also of a node
+    that was deleted and made again (`Stat.modified_id`).
+    """
 
     value: T
     version: int
+    modified_id: int = 0
+
+    def read_as(self, value: U) -> Versioned[U]:
+        """What this record was decoded to."""
+        return Versioned(value, self.version, self.modified_id)
 
 
 class PropertyStore:
@@ -47,7 +55,7 @@ class PropertyStore:
     def schema(self, schema_name: str) -> Versioned[dict[str, Any]] | None:
         """The schema's JSON, or None."""
         record = self._record(self._paths.schema(schema_name))
-        return Versioned(schema_from_record(record.value), record.version) if record else None
+        return record.read_as(schema_from_record(record.value)) if record else None
 
     def create_schema(self, schema: dict[str, Any]) -> None:
         """Raises AlreadyExistsError."""
@@ -82,7 +90,7 @@ class PropertyStore:
 
     def table_config(self, table_name_with_type: str) -> Versioned[dict[str, Any]] | None:
         record = self._record(self._paths.table_config(table_name_with_type))
-        return Versioned(table_config_from_record(record.value), record.version) if record else None
+        return record.read_as(table_config_from_record(record.value)) if record else None
 
     # Segment records
 
@@ -91,11 +99,7 @@ class PropertyStore:
 
     def segment(self, table_name_with_type: str, segment_name: str) -> Versioned[SegmentZkMetadata] | None:
         record = self._record(self._paths.segment(table_name_with_type, segment_name))
-        return (
-            Versioned(SegmentZkMetadata.from_record(record.value, table_name_with_type), record.version)
-            if record
-            else None
-        )
+        return record.read_as(SegmentZkMetadata.from_record(record.value, table_name_with_type)) if record else None
 
     def segments(self, table_name_with_type: str, names: Iterable[str] | None = None) -> dict[str, SegmentZkMetadata]:
         """Records of the named segments, or of all: pipelined, 10 k take about a second. Missing ones are left out."""
@@ -119,7 +123,7 @@ class PropertyStore:
             data, stat = self._store.get(path)
         except NoNodeError:
             return None
-        return Versioned(ZNRecord.from_bytes(data, path), stat.version) if data else None
+        return Versioned(ZNRecord.from_bytes(data, path), stat.version, stat.modified_id) if data else None
 
 
 def schema_record(schema: dict[str, Any]) -> ZNRecord:

@@ -51,10 +51,13 @@ class StoredSchema:
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """A table config with the version to replace it by."""
+    """A table config with the version to replace it by, and what tells it from every other config of the table's name,
+    also of a table that was deleted and made again.
+    """
 
     config: TableConfig
     version: int
+    modified_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +124,9 @@ class Catalog:
 
     def table_config(self, name: str) -> StoredTable | None:
         record = self._properties.table_config(name)
-        return (
-            None if record is None else StoredTable(TableConfig.from_json(record.value, is_stored=True), record.version)
-        )
+        if record is None:
+            return None
+        return StoredTable(TableConfig.from_json(record.value, is_stored=True), record.version, record.modified_id)
 
     def table_times(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Creation and last change of each table in ms since the epoch, 0 where unknown.

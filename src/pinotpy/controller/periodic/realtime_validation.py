@@ -1,7 +1,7 @@
 """Keeps every partition of every table of a stream consuming (Pinot: RealtimeSegmentValidationManager).
 
-A table is looked at when it is new, when its config changed, and now and then. What keeps a stream from being read is
-kept for status pages, and tried again soon.
+A table is looked at when it is new, also under a name that another had, when its config changed, and now and then. What
+keeps a stream from being read is kept for status pages, and tried again soon.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from pinotpy.cluster.realtime_segments import RealtimeSegments
 from pinotpy.config.stream_keys import without_secrets
-from pinotpy.config.table import TableConfig
+from pinotpy.controller.catalog import StoredTable
 from pinotpy.controller.context import Controller
 from pinotpy.controller.realtime.next_segment import begin_partitions
 from pinotpy.errors import PinotError
@@ -57,7 +57,7 @@ class RealtimeValidation:
         self._lock = threading.Lock()
         self._due_ns: dict[str, int] = {}
         self._pause_s: dict[str, float] = {}
-        self._versions: dict[str, int] = {}
+        self._seen: dict[str, int] = {}  # table → modified_id of the config that was looked at
         self._failures: dict[str, StreamFailure] = {}
 
     def failure(self, table_name_with_type: str) -> StreamFailure | None:
@@ -66,7 +66,7 @@ class RealtimeValidation:
 
     def tables(self) -> Sequence[str]:
         names = [name for name in self._controller.catalog.table_names() if name.endswith(_SUFFIX)]
-        return sorted(names, key=lambda name: name in self._versions)  # new ones do not wait for slow streams
+        return sorted(names, key=lambda name: name in self._seen)  # new ones do not wait for slow streams
 
     def run_table(self, table_name_with_type: str) -> None:
         """Look at one table if it is due. Raises what keeps its stream from being read."""
@@ -76,17 +76,19 @@ class RealtimeValidation:
             self._forget(table_name_with_type)
             return
         with self._lock:
-            is_changed = self._versions.get(table_name_with_type) != stored.version
+            is_changed = self._seen.get(table_name_with_type) != stored.modified_id
             if not is_changed and now_ns < self._due_ns.get(table_name_with_type, 0):
                 return
+            if is_changed:
+                self._pause_s.pop(table_name_with_type, None)
         timeout_s = STREAM_TIMEOUT_S_FIRST if is_changed else STREAM_TIMEOUT_S
         try:
             begin_partitions(self._controller, self._segments, stored.config, timeout_s=timeout_s)
         except Exception as error:
-            self._failed(stored.config, stored.version, error)
+            self._failed(stored, error)
             return
         with self._lock:
-            self._versions[table_name_with_type] = stored.version
+            self._seen[table_name_with_type] = stored.modified_id
             self._due_ns[table_name_with_type] = now_ns + self._full_interval_ns
             self._pause_s.pop(table_name_with_type, None)
             self._failures.pop(table_name_with_type, None)
@@ -94,14 +96,14 @@ class RealtimeValidation:
     def run_once(self) -> None:
         """Nothing of the whole cluster; tables that are gone are forgotten."""
         known = set(self.tables())
-        for table in [table for table in self._versions if table not in known]:
+        for table in [table for table in self._seen if table not in known]:
             self._forget(table)
 
-    def _failed(self, config: TableConfig, version: int, error: Exception) -> None:
+    def _failed(self, stored: StoredTable, error: Exception) -> None:
         from pinotpy.stream.spec import layer_of  # Arrow comes with it
 
-        table, now_ms, layer = config.name_with_type, self._controller.clock.now_ms(), layer_of(error)
-        stream = config.stream_config
+        config, now_ms, layer = stored.config, self._controller.clock.now_ms(), layer_of(error)
+        table, stream = config.name_with_type, config.stream_config
         text = error.message if isinstance(error, PinotError) else f"{type(error).__name__}: {error}"
         message = without_secrets(text, {} if stream is None else stream.properties)
         with self._lock:
@@ -113,10 +115,10 @@ class RealtimeValidation:
                 self._failures[table] = replace(known, last_ms=now_ms, num_attempts=known.num_attempts + 1)
             pause_s = self._pause_s.get(table, RETRY_S_FIRST)
             self._pause_s[table] = min(pause_s * 2, RETRY_S_MAX)
-            self._versions[table] = version
+            self._seen[table] = stored.modified_id
             self._due_ns[table] = self._controller.clock.monotonic_ns() + int(pause_s * 1e9)
 
     def _forget(self, table: str) -> None:
         with self._lock:
-            for known in (self._versions, self._due_ns, self._pause_s, self._failures):
+            for known in (self._seen, self._due_ns, self._pause_s, self._failures):
                 known.pop(table, None)

@@ -99,7 +99,7 @@ class CompletionService:
         # By table and partition the segment that completed last, with its sequence.
         self._completed: dict[tuple[str, int], tuple[int, SizeFacts]] = {}
         self._ratios: dict[str, float] = {}  # by table, rows per byte
-        self._offset_types: dict[str, tuple[int, OffsetType]] = {}  # by table, with the version of its config
+        self._offset_types: dict[str, tuple[int, OffsetType]] = {}  # by table, with the modified_id of its config
 
     def answer(
         self, kind: MessageKind, params: Mapping[str, str], attached: Attached
@@ -135,8 +135,8 @@ class CompletionService:
         """How the table's offsets are read; making a plug-in may cost milliseconds."""
         table = stored.config.name_with_type
         known = self._offset_types.get(table)
-        if known is None or known[0] != stored.version:
-            known = self._offset_types[table] = stored.version, offset_type(self._controller, stored.config)
+        if known is None or known[0] != stored.modified_id:
+            known = self._offset_types[table] = stored.modified_id, offset_type(self._controller, stored.config)
         return known[1]
 
     def _entry(self, name: str) -> _Segment:

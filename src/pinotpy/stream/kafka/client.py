@@ -204,7 +204,7 @@ class KafkaClient:
 
     def _ask(self, ask: Callable[[float], T], timeout_s: float) -> T:
         """The answer to a question that librdkafka asks a broker. It says `no connection` for many reasons; the reason
-        comes as an event.
+        comes as an event. What passes, as a partition whose leader is just chosen, is waited for a little.
         """
         start_ns, deadline_ns, try_s = self._clock.monotonic_ns(), self._deadline_ns(timeout_s), _FIRST_TRY_S
         while True:
@@ -215,10 +215,11 @@ class KafkaClient:
             else:
                 self._events.clear()
                 return answer
-            if name not in _NO_CONNECTION and not is_no_failure(name):
-                raise self.error_of(name, text)
+            if is_not_there(name):
+                raise self._topic_error(name, text)
             self._take_events(min(_PAUSE_S, self._remaining_s(deadline_ns)))
-            failure = self._events.failure
+            is_told_by_events = name in _NO_CONNECTION or is_no_failure(name)
+            failure = self._events.failure if is_told_by_events else classified(name, self._properties.masked(text))
             is_late = self._clock.monotonic_ns() - start_ns >= _PATIENCE_S * 1e9
             if failure is not None and (is_late or not failure.is_transient):
                 raise self._unavailable(failure)

@@ -159,6 +159,17 @@ def test_a_stream_that_is_not_there_yet_is_told_and_found_later(scene: Scene) ->
     assert not [node for node in scene.harness.nodes() if "SEGMENT_FENCES/events" in node]
 
 
+def test_a_table_made_again_under_the_same_name_begins_at_once(scene: Scene) -> None:
+    """Deleted and made again between two looks, it has a config of the same version."""
+    scene.begin()
+    scene.validation.run_table(TABLE)
+    assert httpx.delete(f"{scene.harness.server.url}/tables/events", timeout=60).status_code == 200
+    scene.harness.post_json("/tables", scene.config).raise_for_status()
+    assert scene.segments.chains(TABLE) == {}
+    scene.validation.run_table(TABLE)
+    assert sorted(scene.segments.chains(TABLE)) == [0]
+
+
 def test_the_reply_says_who_is_not_the_leader(scene: Scene) -> None:
     name = scene.begin()
     object.__setattr__(scene.harness.controller, "is_leader", lambda: False)

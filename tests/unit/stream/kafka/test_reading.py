@@ -14,6 +14,7 @@ from kafka_mock import MockKafka
 from pinotpy.clock import SystemClock
 from pinotpy.errors import InvalidConfigError, NotFoundError, UserError
 from pinotpy.service.ports import free_port
+from pinotpy.stream.kafka import client as client_module
 from pinotpy.stream.kafka import consumer as consumer_module
 from pinotpy.stream.kafka.factory import KafkaConsumerFactory
 from pinotpy.stream.kafka.producer import RECORD_BYTES_MAX, KafkaStreamProducer
@@ -141,6 +142,20 @@ def test_an_offset_in_range_that_a_broker_refuses_is_a_failure_that_passes(mock:
     assert consumer.fetch(0, records_max=10, timeout_s=PATIENCE_S).payloads.to_pylist() == [b"a", b"b"]
     consumer.close()
     consumer.close()
+
+
+def test_a_leader_that_is_just_chosen_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with MockKafka() as mock:
+        topic = new_topic(mock, [b"a", b"b"])
+        provider = factory_of(mock.address, topic).metadata_provider()
+        mock.fail_offsets(NOT_LEADER, 8)
+        assert provider.end_offset(0, timeout_s=PATIENCE_S) == 2
+        monkeypatch.setattr(client_module, "_PATIENCE_S", 0.0)
+        mock.fail_offsets(NOT_LEADER, 100)
+        with pytest.raises(StreamUnavailableError, match=r"FETCH: .*NOT_LEADER_FOR_PARTITION") as caught:
+            provider.end_offset(0, timeout_s=PATIENCE_S)
+        assert caught.value.is_transient
+        provider.close()
 
 
 def test_wrong_ports_topics_and_silence_are_told(mock: MockKafka, monkeypatch: pytest.MonkeyPatch) -> None:
