@@ -126,8 +126,8 @@ async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps
         if not query.has_few_groups and can_choose(context):
             _check_groups(query, gathered)
     check_size(context.options, gathered)
-    if not query.wants_arrow:
-        shown = reduced_small(broker, query.plan, context, gathered, envelope, deadline_ns)
+    if not query.wants_arrow and not query.has_few_groups:
+        shown = reduced_small(broker, query.plan, gathered, envelope, deadline_ns)
         if shown is not None:
             envelope.statistics.total_docs += gathered.num_docs_pruned
             return Executed(shown=shown)

@@ -36,6 +36,7 @@ from pinotpy.errors import PinotError, QueryTimeoutError, ServerNotRespondingErr
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.deadline import Check
+from pinotpy.query.model.literals import with_literals
 from pinotpy.query.result.explained_answer import Explanation, explain_constants
 from pinotpy.query.result.partial import QueryException
 from pinotpy.query.result.reduced import ReducedResult
@@ -182,11 +183,13 @@ async def _run(
                 context = await compile_plan(
                     broker, question, plan, target.schema, mode.handling, asked, rights.client, deadline_ns
                 )
+            # A server keeps nothing of a query that brings its rows.
+            bound = None if target.given_rows else _bound(plan, known, asked, context)
+            if asked is not None and asked.plan is plan and asked.literals is not None:
+                context = with_literals(context, asked.literals)  # not those of the text that the template came from
             laps.lap("COMPILE")
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
-                # A server keeps nothing of a query that brings its rows.
-                bound = None if target.given_rows else _bound(plan, known, asked, context)
                 execution = Execution(
                     broker, statement.table, plan, context, bound, target, deadline_ns, memory, wants_arrow
                 )

@@ -44,7 +44,7 @@ def check_size(options: QueryOptions, gathered: Gathered) -> None:
 
 
 def reduced_small(
-    broker: Broker, plan: Plan, context: QueryContext, gathered: Gathered, envelope: Envelope, deadline_ns: int
+    broker: Broker, plan: Plan, gathered: Gathered, envelope: Envelope, deadline_ns: int
 ) -> dict[str, Any] | None:
     """The rows in the form of the answer, if one server gave all of it, without errors, and the result is small;
     otherwise None, and nothing is done.
@@ -52,7 +52,7 @@ def reduced_small(
     if len(gathered.partials) != 1 or gathered.failures or gathered.missing or len(gathered.asked) != 1:
         return None
     partial = gathered.partials[0][1]
-    if partial.exceptions or partial.trace or context is not plan.context:
+    if partial.exceptions or partial.trace:
         return None
     short = plan.short_answer()
     start_ns = broker.clock.monotonic_ns()

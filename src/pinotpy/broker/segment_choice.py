@@ -19,7 +19,7 @@ from pinotpy.broker.routing.table_routing import Selection, TableRouting
 from pinotpy.query.compile.rewrite.pin_time import pin_time
 from pinotpy.query.model.context import LiteralValue, QueryContext
 from pinotpy.query.model.context_codec import encode_context
-from pinotpy.query.model.literals import encode_literals, literals_of, with_literals
+from pinotpy.query.model.literals import encode_literals, literals_of
 from pinotpy.query.model.options import skips_broker_pruning
 
 # Above this a query is written on another thread.
@@ -43,9 +43,7 @@ class CompiledQuery:
     def filter_of(self, half: Half) -> QueryContext:
         """With the filter that the servers of a half get."""
         context = self.context if half.time_predicate is None else half.of_half(self.context)
-        if self.bound is None:
-            return pin_time(context, self.now_ms)
-        return with_literals(context, _literals(self.bound, half))
+        return pin_time(context, self.now_ms) if self.bound is None else context
 
     def encoded(self, half: Half) -> tuple[bytes, bytes | None]:
         """What the servers of a half get: the whole context, or what many queries share of it, and the literals."""

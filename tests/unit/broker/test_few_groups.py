@@ -102,6 +102,14 @@ def test_few_groups_are_whole(cluster: InProcessCluster, keys: str, where: str, 
         assert len(found) == 7 and found.items() <= expected.items()
 
 
+def test_queries_of_one_template_have_their_own_literals(cluster: InProcessCluster) -> None:
+    for highest in (900, 800, 700, 600, 500):
+        text = f"SELECT s, COUNT(*), SUM(m) FROM t WHERE m < {highest} GROUP BY s LIMIT"
+        expected, _ = rows_of(cluster, f"{text} 100000", "true")
+        found, _ = rows_of(cluster, f"{text} 7", "true")
+        assert len(found) == 7 and found.items() <= expected.items(), highest
+
+
 @pytest.mark.parametrize(
     "text",
     [

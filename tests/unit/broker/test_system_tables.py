@@ -57,6 +57,25 @@ def rows_of(cluster: InProcessCluster, text: str, **fields: Any) -> list[list[An
     return rows
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT column_name FROM information_schema.columns WHERE table_name = '{}' ORDER BY 1", 3),
+        ("SELECT column_name FROM information_schema.columns WHERE table_name IN ('x', '{}') LIMIT 50", 3),
+        ("SHOW TABLES LIKE '{}'", 1),
+    ],
+)
+def test_texts_that_differ_in_literals_have_their_own_answers(
+    cluster: InProcessCluster, text: str, expected: int
+) -> None:
+    """From the third text of a shape on it is known as a template."""
+    for name in ("trips", "stops", "trips", "stops", "nowhere", "elsewhere", "trips"):
+        rows = rows_of(cluster, text.format(name))
+        assert len(rows) == (expected if name in ("trips", "stops") else 0), (text, name)
+        if text.startswith("SHOW"):
+            assert rows in ([], [[name]])
+
+
 def test_show_tables_lists_what_the_cluster_has(cluster: InProcessCluster) -> None:
     assert rows_of(cluster, "SHOW TABLES") == [["stops"], ["trips"]]
     assert rows_of(cluster, "show tables like 'tr%'") == [["trips"]]
