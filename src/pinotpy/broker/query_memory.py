@@ -54,6 +54,10 @@ class QueryMemory:
         return self._claim.size_bytes + sum(claim.size_bytes for claim in list(self._lent))
 
     @property
+    def is_ended(self) -> bool:
+        return self.ended is not None
+
+    @property
     def is_large(self) -> bool:
         return self._taken_bytes >= ASKED_MIN_BYTES
 

@@ -51,6 +51,11 @@ class Holder(Protocol):
     @property
     def held_bytes(self) -> int: ...
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether `end` was called."""
+        ...
+
     def end(self, error: ProcessMemoryError) -> None:
         """Stop as soon as possible, and fail with this error."""
         ...
@@ -263,8 +268,9 @@ class ProcessBudget:
             _tell(told)
 
     def heaviest(self) -> tuple[str, Holder] | None:
-        """The query that holds most."""
-        return max(list(self.running.items()), key=lambda item: item[1].held_bytes, default=None)
+        """The query that holds most, of those that were not ended."""
+        running = [item for item in list(self.running.items()) if not item[1].is_ended]
+        return max(running, key=lambda item: item[1].held_bytes, default=None)
 
     # --- under the lock --------------------------------------------------------------------------------------------
 

@@ -32,13 +32,17 @@ from pinotpy.segment.data_source import Segment
 
 # Whether texts repeat is seen in so many of them.
 _PROBED_TEXTS: Final = 1 << 14
+# While texts of batches become one dictionary they are there once more side by side, and in the table that finds equal
+# ones.
+_COPIES_OF_TEXT: Final = 2
 # So many docs are one job of a thread.
 _RUN_DOCS: Final = 1 << 18
 
 
 class ColumnOnDocs:
     """An expression at docs of a segment, computed in runs of docs that threads share, and in batches within a run, so
-    that the deadline is looked at often; text is encoded batch by batch as well.
+    that the deadline is looked at often; text is encoded batch by batch as well. What batches give is charged as it
+    comes.
     """
 
     def __init__(
@@ -56,14 +60,21 @@ class ColumnOnDocs:
         plan, docs = self._plan, self._docs[number * _RUN_DOCS : (number + 1) * _RUN_DOCS]
         for first, end in batches(len(docs), plan.control):
             values, null = _values(plan, plan.segments[self.index], self.call, docs[first:end])
-            self._runs[number].append((_Part.of(values, self._kind), null))
+            part = _Part.of(values, self._kind)
+            plan.control.reserve(part.size_bytes)
+            self._runs[number].append((part, null))
 
     def finish(self) -> ComputedColumn:
         """The column."""
         plan, num_docs = self._plan, self._plan.segments[self.index].num_docs
         parts = [part for run in self._runs for part, _ in run]
-        column = made_column(plan, self.name, self._kind, num_docs, parts, self._docs)
         null = np.concatenate([missing for run in self._runs for _, missing in run])
+        self._runs.clear()
+        size_bytes = sum([part.size_bytes for part in parts])
+        with plan.control.held_for_a_while(_COPIES_OF_TEXT * sum([part.text_bytes for part in parts])):
+            column = made_column(plan, self.name, self._kind, num_docs, parts, self._docs)
+        parts.clear()
+        plan.control.release(size_bytes)
         if plan.context.null_handling and null.any():
             column.put_nulls(spread(null, self._docs, num_docs))
         account(plan, column)
@@ -83,6 +94,7 @@ class ColumnOnTexts:
         self._source = plan.segments[index].column(columns_in(call)[0])
         self.texts: SegmentTexts | None = SegmentTexts(plan.metas.of(self._source.name)[index], docs, plan.control)
         self._values: pa.Array | None = None
+        self._charged_bytes = 0
         self._on_docs: ColumnOnDocs | None = None
 
     def jobs(self) -> list[Callable[[], None]]:
@@ -99,8 +111,8 @@ class ColumnOnTexts:
                 return
             except MemoryLimitError:
                 raise
-            except QueryExecutionError:
-                pass  # perhaps no doc but one without a value has the text at fault
+            except QueryExecutionError:  # perhaps no doc but one without a value has the text at fault
+                self._plan.control.release(self._charged_bytes)
         self.texts, self._on_docs = (
             None,
             ColumnOnDocs(self._plan, self.index, self.call, self.name, self._kind, self._docs),
@@ -114,6 +126,8 @@ class ColumnOnTexts:
         for first, end in batches(len(values), self._plan.control):
             batch = values.slice(first, end - first)
             parts.append(value_rows(self._plan.context, batch).evaluate(self.call))
+            self._charged_bytes += parts[-1].nbytes
+            self._plan.control.reserve(parts[-1].nbytes)
         return pa.concat_arrays(parts)
 
     def finish(self) -> ComputedColumn:
@@ -123,21 +137,26 @@ class ColumnOnTexts:
         assert self.texts is not None and self._values is not None
         plan, values, num_docs = self._plan, self._values, self._plan.segments[self.index].num_docs
         null = nulls_at(self._source, self._docs)
+        absent = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
         column = ComputedColumn(self.name, self._kind, num_docs)
         # The default stands for docs without a value, not what the expression gives for the column's default.
         stored = pa.concat_arrays(
             [stored_values(values, self._kind), stored_values(pa.nulls(1, values.type), self._kind)]
         )
-        table, dictionary = encoded_values(stored)
+        with plan.control.held_for_a_while(_COPIES_OF_TEXT * stored.nbytes):
+            table, dictionary = encoded_values(stored)
         ids = table[self.texts.ids]
+        del values, stored
+        self._values = None
+        plan.control.release(self._charged_bytes)
         if null is not None and plan.context.null_handling:
             ids[null] = table[-1]
         column.put_ids(spread(ids, self._docs, num_docs), dictionary)
         column.dictionary = SortedValues(dictionary, len(dictionary))  # type: ignore[assignment]
         if plan.context.null_handling:
             missing = np.zeros(len(self._docs), np.bool_) if null is None else null
-            if values.null_count:
-                missing = missing | values.is_null().to_numpy(zero_copy_only=False)[self.texts.ids]
+            if absent is not None:
+                missing = missing | absent[self.texts.ids]
             if missing.any():
                 column.put_nulls(spread(missing, self._docs, num_docs))
         account(plan, column)
@@ -182,6 +201,14 @@ class _Part:
 
     lengths: Int64Array | None
     values: pa.Array
+
+    @property
+    def text_bytes(self) -> int:
+        return self.values.dictionary.nbytes if isinstance(self.values, pa.DictionaryArray) else 0
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.values.nbytes)
 
     @staticmethod
     def of(values: pa.Array, kind: ResultType) -> _Part:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Final
 
@@ -159,6 +160,11 @@ class QueryControl:
         """What the process refused it when it ended for that; 0: it was not refused."""
         return int(self.words[abi.C_REFUSED_BYTES])
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether `end` was called."""
+        return self._ended is not None
+
     def end(self, error: ProcessMemoryError) -> None:
         """As `cancel`; the query fails with this error."""
         self._ended = error
@@ -188,6 +194,13 @@ class QueryControl:
     def release(self, size_bytes: int) -> None:
         """Give back what `reserve` took."""
         _add_used()(self._address, -size_bytes)
+
+    @contextmanager
+    def held_for_a_while(self, size_bytes: int) -> Iterator[None]:
+        """Charge memory that libraries take while the block runs. Raises MemoryLimitError, as `reserve`."""
+        self.reserve(size_bytes)
+        yield
+        self.release(size_bytes)  # not after an error: `close` gives all back
 
     def share(self, name: str) -> float:
         """Bytes that the thing `name` may take of the budget (memory_shares.py), infinity where there is none.
