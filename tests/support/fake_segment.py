@@ -223,3 +223,6 @@ class FakeSegment(WithoutFiles):
 
     def has_column(self, name: str) -> bool:
         return name in self._columns
+
+    def kind(self, name: str) -> tuple[DataType, bool]:
+        return self._columns[name].data_type, self._columns[name].single_value

@@ -37,6 +37,7 @@ from pinotpy.query.result.partial import PartialResult, Statistics
 from pinotpy.query.result.reduce import without_hidden_groups
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.trace import stage
+from pinotpy.query.segments.column_kinds import check_kinds
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.query.segments.segment_sets import SegmentSets
 from pinotpy.segment.data_source import Column, Segment
@@ -75,6 +76,7 @@ def execute(
     control.check()
     asked = SegmentSets.of(segments)
     names = [column.name for column in context.columns]
+    check_kinds(context, asked)
     wanted = asked
     if not all(all(map(one.has_column, names)) for one in asked.sets):
         wanted = SegmentSets([_with_all_columns(context, one, host) for one in asked.sets])

@@ -221,6 +221,10 @@ class Segment(Protocol):
 
     def has_column(self, name: str) -> bool: ...
 
+    def kind(self, name: str) -> tuple[DataType, bool]:
+        """Type of a column that it has, and whether it is single-valued; nothing is opened for it."""
+        ...
+
     def look(self) -> None:
         """Ask whether somebody touched the bytes since the last look; then `check_bytes` compares them again."""
         ...

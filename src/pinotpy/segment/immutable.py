@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.data_types import DataType
 from pinotpy.errors import SegmentCorruptError, UnknownColumnError
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers
@@ -67,6 +68,11 @@ class ImmutableSegment:
 
     def has_column(self, name: str) -> bool:
         return name in self._by_name
+
+    def kind(self, name: str) -> tuple[DataType, bool]:
+        """Implements data_source.Segment."""
+        column = self._by_name[name]
+        return column.data_type, column.single_value
 
     def column(self, name: str) -> ImmutableColumn:
         found = self._columns.get(name)

@@ -64,6 +64,11 @@ class CompletedSegment:
     def has_column(self, name: str) -> bool:
         return name in self._added or self._segment.has_column(name)
 
+    def kind(self, name: str) -> tuple[DataType, bool]:
+        """Implements data_source.Segment."""
+        added = self._added.get(name)
+        return self._segment.kind(name) if added is None else (added.data_type, added.single_value)
+
     def look(self) -> None:
         self._segment.look()
 

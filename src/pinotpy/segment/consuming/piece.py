@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.data_types import DataType
 from pinotpy.errors import UnknownColumnError
 from pinotpy.segment.consuming.log_chunk import LogChunk
 from pinotpy.segment.consuming.piece_column import PieceColumn
@@ -51,6 +52,11 @@ class Piece(WithoutFiles):
 
     def has_column(self, name: str) -> bool:
         return name in self.chunk.kinds
+
+    def kind(self, name: str) -> tuple[DataType, bool]:
+        """Implements data_source.Segment."""
+        spec = self.chunk.kinds[name].spec
+        return spec.data_type, spec.single_value
 
     def column(self, name: str) -> PieceColumn:
         column = self._columns.get(name)

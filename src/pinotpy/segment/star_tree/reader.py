@@ -113,6 +113,10 @@ class StarTree:
             or any(state.column == name for state in self.metadata.states)
         )
 
+    def kind(self, name: str) -> tuple[DataType, bool]:
+        column = self.column(name)
+        return column.data_type, column.single_value
+
     def column(self, name: str) -> Column:
         opened = self._columns.get(name)
         if opened is None:

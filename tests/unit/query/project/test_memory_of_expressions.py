@@ -25,9 +25,7 @@ def segments(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 
 @pytest.mark.parametrize("call", ["reverse(a)", "concat(a,b)"])
-def test_a_query_ends_while_its_texts_are_made(
-    segments: list[Any], call: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_ends_while_its_texts_are_made(segments: list[Any], call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     context = make_context(COLUMNS, [("distinctcount", call)], ())
     made, evaluated = [], columns_on_docs._values
 
