@@ -33,7 +33,7 @@ from pinotpy.query.pruning.indexes import Flags
 
 Doubles = NDArray[np.float64]
 _MILLIS_MAX: Final = 60_000_000_000_000
-_EXACT_MAX: Final = 2.0**53
+_EXACT_BELOW: Final = 2.0**53
 _VALUES_MAX: Final = 256
 _TYPES: Final = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 _UTC: Final = frozenset({"UTC", "GMT", "Z"})
@@ -205,7 +205,7 @@ def _is_number(value: LiteralValue) -> bool:
 
 
 # Doubles are compared, as some dialects compare them. Rounding keeps the order, so a smaller double is of a smaller
-# number; equal ones are of equal numbers where both are exact.
+# number. Equal ones are of equal numbers below 2^53: that is the double of 2^53 + 1, too.
 
 
 def _none_passes(wanted: _Wanted, low: Doubles, high: Doubles) -> Flags:
@@ -244,4 +244,4 @@ def _is_above(values: Doubles, end: _End, *, or_equal: bool) -> Flags:
 
 
 def _compares_exactly(end: _End) -> bool:
-    return end.is_exact and abs(end.value) <= _EXACT_MAX
+    return end.is_exact and abs(end.value) < _EXACT_BELOW

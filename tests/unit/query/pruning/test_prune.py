@@ -232,6 +232,22 @@ def test_functions_of_time_exclude_by_their_own_values(condition: str, expected:
     assert kept(condition) == expected
 
 
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_equal_doubles_are_of_equal_numbers_below_2_to_the_53rd_only(sign: str) -> None:
+    """2^53 + 1 has the double of 2^53, so a segment of the one is not excluded by what is said of the other."""
+    numbers = [int(f"{sign}{number}") for number in (5, 2**53 - 1, 2**53, 2**53 + 1)]
+    table = FactsTable.of([SegmentFacts(1, {"member": ValueRange(DataType.LONG, each, each, 0)}) for each in numbers])
+    call, edge = "TIMECONVERT(member, 'MICROSECONDS', 'MICROSECONDS')", f"{sign}{2**53}"
+    beyond, not_beyond = ("<", ">=") if sign else (">", "<=")
+    for condition in (f"{call} {beyond} {edge}", f"NOT ({call} {not_beyond} {edge})"):
+        assert pruned(condition, table=table).kept.tolist() == [False, False, True, True], condition
+    for condition in (f"{call} <> {edge}", f"{call} NOT IN ({edge}, {numbers[0]})"):
+        assert pruned(condition, table=table).kept.tolist() == ["<>" in condition, True, True, True], condition
+    below = f"{call} {beyond} {numbers[1]}"
+    assert pruned(below, table=table).kept.tolist() == [False, False, True, True]
+    assert pruned(f"{call} <> {numbers[1]}", table=table).kept.tolist() == [True, False, True, True]
+
+
 def test_times_beyond_all_calendars_exclude_nothing() -> None:
     far = {"s": SegmentFacts(5, {"at": ValueRange(DataType.TIMESTAMP, -(1 << 63), 5, 1)})}
     assert pruned("DATETRUNC('DAY', at) = 123456789", table=FactsTable.of(far.values())).kept.tolist() == [True]
