@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.parts import Broker
@@ -11,7 +11,7 @@ from pinotpy.broker.plan_cache import BoundQuery
 from pinotpy.broker.query_memory import QueryMemory
 from pinotpy.broker.replica_choice import choose_replicas
 from pinotpy.broker.routing.table_routing import TableRouting
-from pinotpy.broker.scatter import Gathered, scatter
+from pinotpy.broker.scatter import Ask, Gathered, scatter
 from pinotpy.broker.segment_choice import CompiledQuery, HalfAsked
 from pinotpy.errors import DataError, OutOfCapacityError, QueryTimeoutError, RemoteError, ServerNotRespondingError
 from pinotpy.query.model.context import QueryContext
@@ -19,8 +19,8 @@ from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import FLAG_COMPACT_ROWS, FLAG_FINAL, FLAG_TRACE, LAST_WORD_S, RequestKind, ServerRequest
 
 QUARANTINE_NS = 2_000_000_000
-# How many servers are tried, one after the other, where any of them would do.
-ANYBODY_MAX = 3
+# Of a query's time, where any server would do: what one is waited for that says nothing before another one is asked.
+ANYBODY_PART = 0.25
 
 
 # Above this an answer is read and checked on another thread.
@@ -52,38 +52,25 @@ async def gather(
     """Scatter to the servers of every half of the table and collect. `bound`: what servers get of the context where
     they know the rest.
     """
-    for _ in range(ANYBODY_MAX):
-        whole, is_for_types = await _gathered(broker, context, bound, target, number, deadline_ns, memory)
-        if not (is_for_types and whole.missing and whole.unreachable):
-            break
-        number = next(broker.numbers)  # whom nobody reaches had no rows of the query: another one will do
-    return whole
-
-
-async def _gathered(
-    broker: Broker,
-    context: QueryContext,
-    bound: BoundQuery | None,
-    target: Target,
-    number: int,
-    deadline_ns: int,
-    memory: QueryMemory,
-) -> tuple[Gathered, bool]:
-    """As `gather`, and whether any other server could have been asked as well."""
     excluded = _quarantined(broker)
     lagging = broker.lagging.of(target.raw_table_name, broker.clock.monotonic_ns())
     query = CompiledQuery(context, bound, broker.clock.now_ms())
     chosen = await choose_replicas(broker, query, target.halves, number, excluded, lagging)
     hedge_after_s = broker.limits.hedge_after_ms / 1000
+    if chosen.is_for_types:
+        # Whoever it is, it has no rows of the query: not to be waited for until the query's time is up.
+        hedge_after_s = min(hedge_after_s, ANYBODY_PART * (deadline_ns - broker.clock.monotonic_ns()) / 1e9)
     flags = FLAG_COMPACT_ROWS | (FLAG_TRACE if context.options.trace else 0)
     asking = _Asking(broker, number, deadline_ns, flags, memory, target.given_rows)
 
     def ask_half(asked: HalfAsked) -> Awaitable[Gathered]:
-        selection, routing = asked.selection, asked.half.routing
+        selection, routing = asked.selection, asked.routing
         # Whoever is asked for all segments gives all of the answer, or none of it (scatter.py).
         is_whole = len(chosen.halves) == 1 and not selection.unavailable
         num_segments = sum(map(len, selection.assignment.values())) if is_whole else 0
-        ask = asking.of_half(routing, asked.encoded, asked.literals, num_segments)
+        ask: Ask = asking.of_half(asked.half.routing, asked.encoded, asked.literals, num_segments)
+        if asked.instead:
+            ask = _for_its_own(ask, asked.instead)
         return scatter(
             routing, selection, ask, hedge_after_s=hedge_after_s, heard=broker.heard, time_is_up=asking.time_is_up
         )
@@ -94,12 +81,26 @@ async def _gathered(
         whole = Gathered()
         for answers in await asyncio.gather(*map(ask_half, chosen.halves)):
             whole.add(answers)
+    if chosen.is_for_types and whole.partials:
+        chosen = chosen.answered_by(whole.partials[-1][0])
     whole.num_pruned, whole.num_docs_pruned = chosen.num_pruned, chosen.num_docs_pruned
     whole.explained = chosen.explained
     if whole.unreachable:
         for server in whole.unreachable - whole.responded:
             broker.quarantine[server] = broker.clock.monotonic_ns() + QUARANTINE_NS
-    return whole, chosen.is_for_types
+    return whole
+
+
+def _for_its_own(ask: Ask, own: Mapping[str, tuple[str, ...]]) -> Ask:
+    """Asks each server for what it has itself, instead of what it is to answer for."""
+
+    async def ask_for_its_own(server: str, segments: tuple[str, ...]) -> PartialResult:
+        partial = await ask(server, own[server])
+        if partial.missing_segments:
+            partial.missing_segments = list(segments)
+        return partial
+
+    return ask_for_its_own
 
 
 class _Asking:

@@ -34,7 +34,8 @@ async def route_query(broker: Broker, question: Question, rights: TableRights) -
     chosen = await choose_replicas(broker, CompiledQuery(context, None, broker.clock.now_ms()), target.halves, 0)
     return {
         asked.half.routing.table: {
-            server: list(segments) for server, segments in sorted(asked.selection.assignment.items())
+            server: list(asked.instead.get(server, segments))
+            for server, segments in sorted(asked.selection.assignment.items())
         }
         for asked in chosen.halves
     }

@@ -1,21 +1,24 @@
 """Which servers a query asks for which segments: for all that may have rows for it, in every half of the table.
 
-Where no segment may, one server is asked for one all the same: the answer then has the types, the empty aggregates and
-the refusals that it would have over all.
+Where no segment may, one server is asked for one of its own all the same: the answer then has the types, the empty
+aggregates and the refusals that it would have over all. Servers take turns, and another one is asked where that one
+fails or hangs (scatter.py), as none of them has rows of the query.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TypeVar
 
 from pinotpy.broker.catalog import Half
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery
 from pinotpy.broker.routing.segment_pruner import ExplainedPruning, Kept, SegmentPruner
-from pinotpy.broker.routing.table_routing import Selection, TableRouting
+from pinotpy.broker.routing.table_routing import Selection, TableRouting, owned_chains
+from pinotpy.broker.routing.turns import fair_turn
 from pinotpy.query.compile.rewrite.pin_time import pin_time
 from pinotpy.query.model.context import LiteralValue, QueryContext
 from pinotpy.query.model.context_codec import encode_context
@@ -24,6 +27,8 @@ from pinotpy.query.model.options import skips_broker_pruning
 
 # Above this a query is written on another thread.
 INLINE_COLUMNS_MAX = 500
+# How many servers are asked at most, one after the other, where any of them would do.
+ANYBODY_MAX = 3
 _NOBODY: frozenset[str] = frozenset()
 # What a prune of a large table counts as among the work of threads: it takes milliseconds.
 _PRUNE_BYTES = 0
@@ -59,7 +64,8 @@ class HalfAsked:
     """What is asked of one half: the bytes of the query, its literals where these are beside them, and of whom.
 
     routing: of the half, with those of its chains that are asked for. kept: what the filter leaves of its segments;
-    None: all.
+    None: all. instead: where any server will do, those that may be asked, in their order, and what each is asked for
+    instead of the one name that stands for it in `routing` and `selection`.
     """
 
     half: Half
@@ -68,6 +74,7 @@ class HalfAsked:
     routing: TableRouting
     selection: Selection
     kept: Kept | None = None
+    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -81,6 +88,14 @@ class SegmentChoice:
     num_docs_pruned: int = 0
     explained: list[ExplainedPruning] = field(default_factory=list)
     is_for_types: bool = False
+
+    def answered_by(self, server: str) -> SegmentChoice:
+        """Where any server would do, and this one did."""
+        ((asked,), pruner) = self.halves, self.halves[0].half.pruner
+        assert pruner is not None
+        first, others = next(iter(asked.instead.values())), asked.instead[server]
+        num_docs = self.num_docs_pruned + pruner.docs_of(first) - pruner.docs_of(others)
+        return replace(self, num_pruned=self.num_pruned + len(first) - len(others), num_docs_pruned=num_docs)
 
 
 async def choose_segments(
@@ -122,17 +137,14 @@ async def choose_segments(
     asked = [one for one in chosen if one.selection.assignment or one.selection.unavailable]
     if asked:
         return SegmentChoice(asked, num_pruned, num_docs, explained)
-    for one in chosen:
-        half, routing = one.half, one.half.routing
-        living = _living(routing, excluded) or _living(routing, _NOBODY)
-        if living and half.pruner is not None and one.kept is not None:
-            members = living if routing.is_in_chain(living[0]) else ()
-            if routing.chains:
-                routing = routing.with_chains((members,) if members else ())
-            selection = routing.select_some(() if members else living, {}, number, excluded, lagging)
-            docs = sum([half.pruner.docs_of(name) for name in living])
-            alone = HalfAsked(half, one.encoded, one.literals, routing, selection, one.kept)
-            return SegmentChoice([alone], num_pruned - len(living), num_docs - docs, explained, is_for_types=True)
+    anybody = _anybody(chosen, excluded, number)
+    if anybody is not None:
+        one, pruner, instead = anybody
+        server, names = next(iter(instead.items()))
+        routing = TableRouting(one.half.routing.table, {names[0]: tuple(instead)})
+        alone = replace(one, routing=routing, selection=Selection({server: names[:1]}, ()), instead=instead)
+        num_docs -= pruner.docs_of(names)
+        return SegmentChoice([alone], num_pruned - len(names), num_docs, explained, is_for_types=True)
     # Nobody lives: that is told as it is without pruning.
     whole = [
         replace(one, routing=routing, selection=routing.select(number, excluded, lagging), kept=None)
@@ -142,13 +154,37 @@ async def choose_segments(
     return SegmentChoice(whole, explained=explained)
 
 
-def _living(routing: TableRouting, excluded: frozenset[str]) -> tuple[str, ...]:
-    """One segment that another server serves than those excluded, or the members of one chain; empty: none does."""
-    for name, servers in routing.replicas.items():
-        if not excluded.issuperset(servers) and not routing.is_in_chain(name):
-            return (name,)
-    chains = (chain for chain in routing.chains if any(not excluded.issuperset(routing.replicas[n]) for n in chain))
-    return next(chains, ())
+Whom = tuple[HalfAsked, SegmentPruner, dict[str, tuple[str, ...]]]
+
+
+def _anybody(chosen: Iterable[HalfAsked], excluded: frozenset[str], number: int) -> Whom | None:
+    """Of a half of which nothing is left the servers that may be asked, each with what it has: a file, and only where
+    nobody has one, the members of a chain. The turn of a request is one of all servers and halves.
+    """
+    pruned = [(one, one.half.pruner) for one in chosen if one.kept is not None and one.half.pruner is not None]
+    for left_out in (excluded, _NOBODY):
+        for owned in (_files, _chains):
+            living = [
+                (one, pruner, server, names)
+                for one, pruner in pruned
+                for server, names in owned(one.half.routing)
+                if server not in left_out
+            ]
+            if living:
+                turn = fair_turn(number, len(living))
+                one, pruner, *_ = living[turn]
+                own = {server: names for each, _, server, names in living[turn:] + living[:turn] if each is one}
+                return one, pruner, dict(islice(own.items(), ANYBODY_MAX))
+    return None
+
+
+def _files(routing: TableRouting) -> Iterable[tuple[str, tuple[str, ...]]]:
+    return routing.file_of_each().items()
+
+
+def _chains(routing: TableRouting) -> Iterable[tuple[str, tuple[str, ...]]]:
+    owned = owned_chains(routing.replicas, routing.chains, _NOBODY)
+    return ((server, tuple(members)) for owners, members in owned for server in owners)
 
 
 async def _kept(broker: Broker, query: CompiledQuery, half: Half, key: tuple[bytes, bytes | None]) -> Kept | None:

@@ -6,6 +6,7 @@ of it: EXPLAIN, the routing of a query under the caller's rights, metrics.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -198,7 +199,7 @@ def test_what_is_mended_counts_no_more() -> None:
     schema = Schema.from_json(SCHEMA)
     for record, number in ((replace(DAYS["s1"], crc=8), "1.0"), (DAYS["s1"], "0.0")):
         known = pruned.pruner(routing, {**DAYS, "s1": record}, {}, schema)
-        known.docs_of("s1")
+        known.docs_of(["s1"])
         lines = metrics.render().decode().splitlines()
         assert f'pinot_broker_segmentRecordsNotUsed{{reason="content",table="t_OFFLINE"}} {number}' in lines
 
@@ -339,14 +340,14 @@ def test_a_segment_that_nobody_serves_is_missing_only_where_it_may_have_rows() -
     assert chosen(alone, "day = 3").halves[0].selection.unavailable == ("s1",), "nobody can say what types there are"
 
 
-def chosen(broker: Broker, condition: str, prefix: str = "") -> SegmentChoice:
+def chosen(broker: Broker, condition: str, prefix: str = "", number: int = 0) -> SegmentChoice:
     async def run() -> SegmentChoice:
         question = Question(f"{prefix}SELECT COUNT(*) FROM t WHERE {condition}", Dialect.SQL)
         await route_query(broker, question, EVERY_TABLE)
         context = broker.plans.get(question).context  # type: ignore[union-attr]
         assert context is not None
         halves = broker.catalog.resolve("t", Dialect.SQL).halves
-        return await choose_segments(broker, CompiledQuery(context, None, 1), halves, 0)
+        return await choose_segments(broker, CompiledQuery(context, None, 1), halves, number)
 
     return asyncio.run(run())
 
@@ -419,6 +420,28 @@ def test_where_nothing_is_left_the_answer_has_its_types(cluster: InProcessCluste
         assert refused["totalDocs"] == whole["totalDocs"] == 0, "who refuses counts no docs"
 
 
+def test_where_nothing_is_left_servers_take_turns() -> None:
+    """All that have a file of the table, in both halves; else those that have a chain."""
+    stream = {f"t__0__{number}__20200101T0000Z": record(f"r{number}", 9 + number, 9 + number) for number in range(2)}
+    for tables, num_whom in (({"t_OFFLINE": DAYS}, 2), ({"t_OFFLINE": DAYS, "t_REALTIME": stream}, 4)):
+        broker = broker_of(tables)
+        asked = Counter[tuple[str, str]]()
+        for number in range(100):
+            (half,) = chosen(broker, "day = 100", number=number).halves
+            ((server, _),) = half.selection.assignment.items()
+            asked[half.half.routing.table, server] += 1
+            assert server in half.half.routing.replicas[half.instead[server][0]]
+        assert len(asked) == num_whom and max(asked.values()) - min(asked.values()) <= 5, asked
+    promise = {"columnPartitionMap": {"city": {"functionName": "Murmur", "numPartitions": 4, "partitions": [1]}}}
+    name = "t__1__0__20200101T0000Z"
+    alone = SegmentZkMetadata(name, "", 0, 0, 1, partition_metadata=promise, extra={STATUS: "IN_PROGRESS"})
+    contents = {name: "murmur 1 of 4 city"}
+    broker = broker_of({"t_REALTIME": {name: alone}}, {name: dict.fromkeys(SERVERS, "CONSUMING")}, contents)
+    choices = [chosen(broker, f"city = '{city_of(2)}'", number=number) for number in range(10)]
+    assert {*choices[0].halves[0].selection.assignment} != {*choices[1].halves[0].selection.assignment}
+    assert all({*each.halves[0].instead.items()} == {(server, (name,)) for server in SERVERS} for each in choices)
+
+
 def test_where_nothing_is_left_any_server_that_lives_will_do(
     cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -434,20 +457,59 @@ def test_where_nothing_is_left_any_server_that_lives_will_do(
 
     monkeypatch.setattr(cluster.broker, "send", reach)
     text = "SELECT COUNT(*) FROM t WHERE day > 50"
-    assert cluster.sql(text)["resultTable"]["rows"] == [[0]]
-    [usual] = asked
-    dead.add(usual)
+    for _ in range(4):
+        assert cluster.sql(text)["resultTable"]["rows"] == [[0]]
+    assert len(asked) == 4 and len(set(asked)) == 2, "they take turns"
+    (first, other), asked[:] = sorted(set(asked)), []
+    dead.add(first)
     try:
-        for _ in range(2):  # found dead, and known as dead
+        for _ in range(4):  # found dead by one of them, and known as dead
             answer = cluster.sql(text)
             assert not answer["exceptions"] and answer["resultTable"]["rows"] == [[0]], answer
             assert (answer["numSegmentsQueried"], answer["totalDocs"]) == (1, 24)
-        assert asked.count(usual) == 2 and len(asked) == 4
+            assert (answer["numServersQueried"], answer["numServersResponded"]) == (1, 1)
+        assert (asked.count(first), asked.count(other)) == (1, 4)
         # Where nobody is left, that is told.
-        dead |= set(asked)
+        dead.add(other)
         assert {fault["errorCode"] for fault in cluster.sql(text)["exceptions"]} == {425, 305}
     finally:
         cluster.broker.quarantine.clear()
+
+
+@pytest.mark.parametrize(("hedge_after_ms", "options"), [(50, ""), (600_000, "timeoutMs=12000")])
+def test_where_nothing_is_left_a_server_that_hangs_is_not_waited_for(
+    tmp_path: Path, hedge_after_ms: int, options: str
+) -> None:
+    """However long others are waited for; the answer counts the docs that it counts otherwise."""
+    some = InProcessCluster(tmp_path, num_servers=2, prunes=True)
+    days = [[day] * (day + 1) for day in range(4)]
+    splits = [[pa.record_batch({"city": [b"a"] * len(each), "day": pa.array(each, pa.int32())})] for each in days]
+    config = config_of({}, segmentsConfig={"replication": "1", "timeColumnName": "day"})
+    some.add_table(Schema.from_json(SCHEMA), config, splits)
+    some.broker.limits = replace(some.broker.limits, hedge_after_ms=hedge_after_ms)
+    send = some.broker.send
+    asked: list[str] = []
+
+    async def reach(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
+        asked.append(server)
+        if len(asked) == 1:
+            await asyncio.Event().wait()
+        return await send(server, request, timeout_s)
+
+    some.broker.send = reach
+    hung = set()
+    for _ in range(2 if options else 4):
+        answer = some.sql("SELECT COUNT(*) FROM t WHERE day > 50", query_options=options)
+        assert not answer["exceptions"] and answer["resultTable"]["rows"] == [[0]], answer
+        assert (answer["totalDocs"], answer["numSegmentsQueried"], answer["numSegmentsPrunedByBroker"]) == (10, 1, 3)
+        assert (answer["numServersQueried"], answer["numServersResponded"]) == (1, 1)
+        assert len(asked) == 2 and asked[0] in some.broker.quarantine
+        hung.add(asked[0])
+        asked.clear()
+        some.broker.quarantine.clear()
+        some.broker.heard.clear()
+    assert len(hung) == 2
+    some.close()
 
 
 def test_explain_says_what_was_pruned_and_what_prunes_nothing(cluster: InProcessCluster) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -126,10 +126,10 @@ class SegmentPruner:
         warnings = _warnings(self._config)
         return ExplainedPruning(self._routing.table, known.names, known.docs, pruning, known.unused, warnings)
 
-    def docs_of(self, name: str) -> int:
-        """By the segment's record. Raises ValueError if the half has no such segment."""
+    def docs_of(self, names: Iterable[str]) -> int:
+        """By the segments' records. Raises ValueError if the half has no such segment."""
         known = self._of_records()
-        return int(known.docs[known.names.index(name)])
+        return sum([int(known.docs[known.names.index(name)]) for name in names])
 
     def _of_records(self) -> KnownSegments:
         if self._known is None:

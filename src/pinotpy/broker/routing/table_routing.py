@@ -78,6 +78,7 @@ class TableRouting:
     _following: Mapping[str, str | None] = field(init=False, compare=False, repr=False)
     _num_turns: int = field(init=False, compare=False, repr=False)
     _cache: dict[ChoiceKey, Selection] = field(default_factory=dict, compare=False, repr=False)
+    _files: dict[str, tuple[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         counts = {len(servers) for servers in self.replicas.values() if servers} or {1}
@@ -151,11 +152,17 @@ class TableRouting:
 
     def with_chains(self, chains: tuple[tuple[str, ...], ...]) -> TableRouting:
         """The same with other chains, of which it keeps its own choices."""
-        return replace(self, chains=chains, _cache={})
+        return replace(self, chains=chains, _cache={}, _files={})
 
-    def is_in_chain(self, segment: str) -> bool:
-        """Whether the segment is a member of a chain."""
-        return segment in self._following
+    def file_of_each(self) -> Mapping[str, tuple[str]]:
+        """Of each server that has one the first segment of no chain; by name of the server. Computed once."""
+        if not self._files:
+            found: dict[str, tuple[str]] = {}
+            for name, servers in self.replicas.items():
+                if name not in self._following:
+                    found |= {server: (name,) for server in servers if server not in found}
+            self._files.update(sorted(found.items()))
+        return self._files
 
     def reselect(
         self, segments: tuple[str, ...], tried: Mapping[str, frozenset[str]], answered: Collection[str] = ()
