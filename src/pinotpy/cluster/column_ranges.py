@@ -11,6 +11,7 @@ in docs/format/segment-record.md.
 
 from __future__ import annotations
 
+import codecs
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -82,6 +83,9 @@ def read_ranges(text: str) -> SegmentRanges:
     beyond = next((name for name, column in ranges.items() if column.num_nulls > num_docs), None)
     if beyond is not None:
         raise DecodeError(f"expected at most {num_docs} nulls in column '{beyond}', found {ranges[beyond].num_nulls}")
+    for name, column in ranges.items():
+        if 0 < column.num_nulls == num_docs and _have_two_values(column.low, column.high):
+            raise DecodeError(f"expected one value in column '{name}', as all {num_docs} are null, found two bounds")
     return SegmentRanges(crc, num_docs, ranges, num_left)
 
 
@@ -119,6 +123,8 @@ def _column(name: str, column: Any) -> ColumnRange:
         low, high = (
             None if column.get(key) is None else stored_bound(column[key], data_type) for key in ("min", "max")
         )
+        if data_type.is_text and isinstance(low, bytes):
+            _check_begins_a_text(low)
         num_nulls = column["nulls"]
         if not _is_count(num_nulls):
             raise ValueError(f"expected a number of nulls from 0 on, found {num_nulls!r}")
@@ -127,6 +133,21 @@ def _column(name: str, column: Any) -> ColumnRange:
     if low is not None and high is not None and low > high:  # type: ignore[operator]  # both are of the column's type
         raise DecodeError(f"the range of column '{name[:80]}' has its least value above its greatest one")
     return ColumnRange(data_type, low, high, num_nulls)
+
+
+def _have_two_values(low: Stored | None, high: Stored | None) -> bool:
+    """Whether bounds are of two values: both of one text may differ where it was cut."""
+    if low is None or high is None or (isinstance(low, bytes) and len(low) >= BOUND_BYTES_MAX):
+        return False
+    return low < high  # type: ignore[operator]  # both are of the column's type
+
+
+def _check_begins_a_text(stored: bytes) -> None:
+    """Of what may have been cut within a character. Raises ValueError."""
+    try:
+        codecs.getincrementaldecoder("utf-8")("surrogatepass").decode(stored)
+    except UnicodeDecodeError:
+        raise ValueError(f"expected the beginning of a UTF-8 text, found hex {stored.hex()[:80]}") from None
 
 
 def _is_count(value: Any) -> bool:

@@ -23,6 +23,8 @@ SERVED_END = "segment.served.end.time"
 # Of a segment whose content was replaced (`extra`): CRC of the one before, and when that was. Replicas serve either for
 # a while, and say which (ExternalView.contents).
 REPLACED = "segment.replaced"
+# Among unknown fields (`extra`) it is a text that is no JSON object.
+PARTITIONS = "segment.partition.metadata"
 INPUT_CHARACTERS_MAX = 16_384  # of the names in one record: it is read by all brokers and servers
 
 
@@ -121,9 +123,7 @@ class SegmentZkMetadata:
             "segment.inputs.sha256": None if self.inputs is None else self.inputs.sha256,
             "segment.inputs.count": None if self.inputs is None else self.inputs.num_files,
             "segment.column.ranges": self.column_ranges or None,
-            "segment.partition.metadata": None
-            if self.partition_metadata is None
-            else orjson.dumps(self.partition_metadata).decode(),
+            PARTITIONS: None if self.partition_metadata is None else orjson.dumps(self.partition_metadata).decode(),
         }
         simple |= {key: str(value) for key, value in optional.items() if value is not None}
         lists = {} if self.inputs is None else {"segment.inputs": [*self.inputs.uris]}
@@ -144,7 +144,10 @@ class SegmentZkMetadata:
             return next((value for value in values if value and value != "null"), "")
 
         unit_ms = _UNIT_MS.get(take("segment.time.unit").upper(), 1)
-        partition_text = take("segment.partition.metadata")
+        partition_text = take(PARTITIONS)
+        partition_metadata = _document(partition_text)
+        if partition_text and partition_metadata is None:
+            simple[PARTITIONS] = partition_text
         inputs_sha256, num_inputs = take("segment.inputs.sha256"), _number(take("segment.inputs.count"))
         return SegmentZkMetadata(
             segment_name=record.id,
@@ -163,8 +166,8 @@ class SegmentZkMetadata:
             end_time_raw=take("segment.end.time.raw"),
             index_version=take("segment.index.version") or "v3",
             data_crc=_number(take("segment.data.crc")),
-            partition_metadata=_document(partition_text),
-            column_ranges=take("segment.column.ranges"),
+            partition_metadata=partition_metadata,
+            column_ranges=simple.pop("segment.column.ranges", ""),
             custom_map=dict(record.map_fields.get("custom.map", {})),
             inputs=InputsRecord(inputs_sha256, num_inputs or 0, tuple(record.list_fields.get("segment.inputs", ())))
             if inputs_sha256
@@ -200,5 +203,5 @@ def _document(text: str) -> dict[str, Any] | None:
     try:
         document = orjson.loads(text) if text else None
     except orjson.JSONDecodeError:
-        return None  # an unreadable partition map means: do not prune by it
+        return None
     return document if isinstance(document, dict) else None

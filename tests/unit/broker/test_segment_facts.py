@@ -111,6 +111,20 @@ def changed_type() -> SegmentZkMetadata:
     return partitioned({"member": IN_RECORD}, column_ranges=SegmentRanges(17, 5, columns).to_text())
 
 
+def stored(**simple_fields: Any) -> SegmentZkMetadata:
+    """A record with these fields as they are stored, and those of PLAIN."""
+    record = PLAIN.to_record()
+    record.simple_fields |= simple_fields
+    return SegmentZkMetadata.from_record(ZNRecord.from_bytes(record.to_bytes(), "/s"), "t_OFFLINE")
+
+
+def ranged(name: str, low: Any, high: Any, num_nulls: int = 0) -> SegmentZkMetadata:
+    """A record with this range of a column."""
+    column = ColumnRange(SCHEMA.field_specs[name].data_type, low, high, num_nulls)
+    return replace(PLAIN, column_ranges=SegmentRanges(17, 5, {name: column}).to_text())
+
+
+NO_FIELDS = SegmentZkMetadata.from_record(ZNRecord.from_bytes(b'{"id": "s", "simpleFields": []}', "/s"), "t_OFFLINE")
 LIES: list[tuple[SegmentZkMetadata, str, str]] = [
     (replace(PLAIN, column_ranges="{"), "ranges", "expected ranges of columns"),
     (replace(PLAIN, column_ranges=RANGES.to_text().replace(":3", ":10")), "ranges", "least value above its greatest"),
@@ -120,6 +134,15 @@ LIES: list[tuple[SegmentZkMetadata, str, str]] = [
     (partitioned({"member": IN_RECORD, "city": IN_RECORD}), "partition columns", "found city, member"),
     (replace(PLAIN, total_docs=-5), "docs", "found -5"),
     (replace(PLAIN, total_docs=10**30), "docs", "found 1000000000000000000000000000000"),
+    (ranged("day", 3, 9, 5), "ranges", "expected one value in column 'day', as all 5 are null"),
+    (ranged("city", b"a", b"b", 5), "ranges", "expected one value in column 'city'"),
+    (ranged("city", b"\xff", None), "ranges", "expected the beginning of a UTF-8 text, found hex ff"),
+    (ranged("city", b"a\xc3a", b"b"), "ranges", "found hex 61c361"),
+    (stored(**{"segment.column.ranges": "null"}), "ranges", "expected ranges of columns, found 'null'"),
+    (NO_FIELDS, "fields", "expected fields of a segment in simpleFields"),
+    (stored(**{"segment.partition.metadata": "{"}), "partitions", "expected a JSON object with columnPartitionMap"),
+    (stored(**{"segment.partition.metadata": "[]"}), "partitions", "found []"),
+    (stored(**{"segment.partition.metadata": '"a"'}), "partitions", 'found "a"'),
     (partitioned([]), "partitions", "expected columns by name"),
     (partitioned({"member": None}), "partitions", "found None"),
     (partitioned({"member": IN_RECORD | {"functionName": "Magic"}}), "partitions", "'Magic' is not known here"),
@@ -143,6 +166,31 @@ LIES: list[tuple[SegmentZkMetadata, str, str]] = [
     (first_form(pruneFunction="HashPartitionPruner"), "prune function", "'HashPartitionPruner', which says not which"),
     (first_form(pruneFunction="MagicPruner"), "prune function", "expected TimePruner in pruneFunction, found 'MagicPr"),
 ]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ranged("city", b"a" * 64, b"a" * 63 + b"b", 5),  # one text, cut
+        ranged("city", "é".encode() * 31 + b"ab\xc3", None),  # cut within a character
+        ranged("city", b"\xed\xa0\x80", None),
+        ranged("data", b"\xff", b"\xff"),
+        ranged("day", 3, 3, 5),
+        stored(**{"segment.partition.metadata": "null"}),
+    ],
+)
+def test_what_does_not_contradict_itself_is_used(record: SegmentZkMetadata) -> None:
+    read = read_record(record, SCHEMA)
+    assert not read.faults and len(read.facts.ranges) == 1
+
+
+def test_partitions_that_are_no_json_object_stay_in_the_record_until_others_are_written() -> None:
+    known = stored(**{"segment.partition.metadata": "{"})
+    assert known.partition_metadata is None and known.to_record().simple_fields["segment.partition.metadata"] == "{"
+    others = {"columnPartitionMap": {"member": IN_RECORD}}
+    record = replace(known, partition_metadata=others).to_record()
+    assert SegmentZkMetadata.from_record(record, "t_OFFLINE").partition_metadata == others
+    assert read_record(replace(known, partition_metadata=others), SCHEMA).facts.partitions is not None
 
 
 @pytest.mark.parametrize(("record", "kind", "sentence"), LIES, ids=range(len(LIES)))
@@ -249,7 +297,7 @@ def test_a_kind_of_fault_is_told_once_and_counted_while_it_stands(
     # The second column of the record with changed types counts in the same record.
     assert found.unused == {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     told = [each for each in caplog.messages if "t_OFFLINE" in each]
-    assert len(told) == len(set(kinds)) and any("what=partitions segments=14 first=s8: " in each for each in told)
+    assert len(told) == len(set(kinds)) and any("what=partitions segments=17 first=s14: " in each for each in told)
     caplog.clear()
     assert read(records).unused == found.unused and not caplog.messages and not names_read
     # One that is written anew is read anew; what is gone no longer counts; what stood before is not told again.

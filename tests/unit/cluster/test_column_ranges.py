@@ -28,7 +28,7 @@ RANGES = SegmentRanges(
     columns={
         "day": ColumnRange(DataType.INT, -(2**31), 18004, 1),
         "at": ColumnRange(DataType.TIMESTAMP, 0, 2**63 - 1, 0),
-        "cost": ColumnRange(DataType.DOUBLE, float("-inf"), 0.1, 7),
+        "cost": ColumnRange(DataType.DOUBLE, float("-inf"), 0.1, 6),
         "city": ColumnRange(DataType.STRING, "Åbo".encode(), b"\xff\xfe", 0),
         "tail": ColumnRange(DataType.STRING, b"", None, 0),
     },

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pinotpy.cluster.column_ranges import BOUND_BYTES_MAX, read_ranges, stored_bound
 from pinotpy.cluster.realtime_records import STATUS, SegmentStatus
-from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.segment_metadata import PARTITIONS, SegmentZkMetadata
 from pinotpy.cluster.stream_promise import promise_of
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
@@ -49,6 +49,7 @@ def read_record(record: SegmentZkMetadata, schema: Schema) -> ReadRecord:
     if not is_finished(record):
         return _of_rows_that_come(record, schema)
     reader = _Reader(record, schema)
+    reader.check_fields()
     num_docs, ranges = reader.ranges()
     if reader.is_void:
         # Somebody wrote another content's fields into it: which of the others followed, nothing says.
@@ -90,6 +91,13 @@ class _Reader:
     def _fault(self, kind: str, sentence: str) -> None:
         self.faults.append((kind, sentence))
 
+    def check_fields(self) -> None:
+        """A file has a CRC and was created."""
+        if not (self._record.crc or self._record.creation_time_ms or self._record.total_docs):
+            self._void(
+                "fields", "expected fields of a segment in simpleFields, such as segment.crc, found none of them"
+            )
+
     def ranges(self) -> tuple[int, dict[str, ValueRange] | None]:
         """The number of docs, and ranges by column; None: the record has none."""
         record = self._record
@@ -126,6 +134,10 @@ class _Reader:
 
     def partitions(self, num_docs: int, ranges: Mapping[str, ValueRange]) -> Partitions | None:
         """The partitions of the one partitioned column; a segment without docs has none. ranges: of the same record."""
+        text = self._record.extra.get(PARTITIONS) if self._record.partition_metadata is None else None
+        if text is not None:
+            self._fault("partitions", f"expected a JSON object with columnPartitionMap, found {text[:80]}")
+            return None
         columns = (self._record.partition_metadata or {}).get("columnPartitionMap", {})
         if not isinstance(columns, dict):
             self._fault("partitions", f"expected columns by name in columnPartitionMap, found {str(columns)[:80]}")
