@@ -65,6 +65,16 @@ def test_people_read_counts_and_what_was_done(call: Any, harness: Harness) -> No
     assert "0 had them before, 3 written" in lines[2]
 
 
+def test_a_push_that_only_takes_partitions_away_is_told_as_such(call: Any, harness: Harness) -> None:
+    partition(harness, "name", "HashCode")
+    assert "3 pushed with partitions (" in call("annotate-segments", "parts").out
+    partition(harness, "name")
+    for how in ("would be pushed", "pushed"):
+        lines = call("annotate-segments", "parts", *(["--dry-run"] if "would" in how else [])).out.splitlines()
+        assert lines[0].startswith(f"3 segments of table 'parts': 3 {how} without, as told below")
+        assert sum(line.startswith("without partitions: ") for line in lines) == 3
+
+
 def test_programs_read_every_segment(call: Any, harness: Harness) -> None:
     partition(harness, "id")
     document = call("annotate-segments", "parts", "--json").document

@@ -14,7 +14,7 @@ class Outcome(StrEnum):
 
     COMPLETE = "complete"  # nothing was to be done
     COMPLETED = "recordCompleted"  # its record was completed, nothing else changed
-    REFRESHED = "refreshed"  # partitions were written into it, and it was pushed under its name
+    REFRESHED = "refreshed"  # its partitions were written anew, which may leave none; it was pushed under its name
     LEFT = "left"  # it is not for this command to change; `cause` says why
     FAILED = "failed"  # `cause` says why
 

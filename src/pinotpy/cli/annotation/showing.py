@@ -29,14 +29,17 @@ def report_lines(report: AnnotationReport) -> list[str]:
 def _counts(report: AnnotationReport) -> list[str]:
     would = "would be " if report.is_dry_run else ""
     hidden = f", {counted(report.num_hidden, 'replaced one')} left out" if report.num_hidden else ""
+    refreshed = _of(report, Outcome.REFRESHED)
+    num_with = sum(bool(one.partitions) for one in refreshed)
     parts = [
-        (Outcome.COMPLETE, "had everything"),
-        (Outcome.COMPLETED, f"records {would}completed"),
-        (Outcome.REFRESHED, f"{would}pushed with partitions"),
-        (Outcome.LEFT, "left"),
-        (Outcome.FAILED, "failed"),
+        (report.count(Outcome.COMPLETE), "had everything"),
+        (report.count(Outcome.COMPLETED), f"records {would}completed"),
+        (num_with, f"{would}pushed with partitions"),
+        (len(refreshed) - num_with, f"{would}pushed without, as told below"),
+        (report.count(Outcome.LEFT), "left"),
+        (report.count(Outcome.FAILED), "failed"),
     ]
-    told = ", ".join(f"{report.count(outcome):,} {words}" for outcome, words in parts if report.count(outcome))
+    told = ", ".join(f"{number:,} {words}" for number, words in parts if number)
     pushed = sum(one.pushed_bytes for one in report.segments)
     sent = f" ({bytes_text(pushed)})" if pushed else ""
     what = f"{counted(len(report.segments), 'segment')} of table '{report.table}'{hidden}"
