@@ -27,8 +27,11 @@ _NOTHING_EXCLUDED: Final = "by what records say of it, every segment may have ro
 def finding_of(explained: ExplainedPruning, dialect: Dialect) -> Finding:
     """Of one half of the table."""
     pruned = []
+    is_asked = np.isin(explained.names, explained.for_types) if explained.for_types else np.False_
     for rule in explained.pruning.counts():
-        rows = np.flatnonzero(explained.pruning.rules == rule)
+        rows = np.flatnonzero((explained.pruning.rules == rule) & ~is_asked)
+        if not len(rows):
+            continue
         pruned.append(
             {
                 "rule": _WORDS[rule],
@@ -46,6 +49,7 @@ def finding_of(explained: ExplainedPruning, dialect: Dialect) -> Finding:
         "table": explained.table,
         "segments": len(explained.names),
         "pruned": pruned,
+        **({"askedForTypes": list(explained.for_types)} if explained.for_types else {}),
         "conditions": conditions,
         **({"recordsNotUsed": explained.unused} if explained.unused else {}),
         **({"warnings": explained.warnings} if explained.warnings else {}),

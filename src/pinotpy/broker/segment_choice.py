@@ -95,7 +95,10 @@ class SegmentChoice:
         assert pruner is not None
         first, others = next(iter(asked.instead.values())), asked.instead[server]
         num_docs = self.num_docs_pruned + pruner.docs_of(first) - pruner.docs_of(others)
-        return replace(self, num_pruned=self.num_pruned + len(first) - len(others), num_docs_pruned=num_docs)
+        table = asked.half.routing.table
+        explained = [replace(each, for_types=others) if each.table == table else each for each in self.explained]
+        num_pruned = self.num_pruned + len(first) - len(others)
+        return replace(self, num_pruned=num_pruned, num_docs_pruned=num_docs, explained=explained)
 
 
 async def choose_segments(

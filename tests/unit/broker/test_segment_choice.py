@@ -540,7 +540,33 @@ def test_explain_says_what_was_pruned_and_what_prunes_nothing(cluster: InProcess
         assert said.startswith("NO_SEGMENTS_PRUNED_BY_BROKER(table:t_OFFLINE,notUsed:[") and why in said, said
         assert [each["why"] for each in answer["explain"]["brokerPruning"][0]["conditions"]] == [why]
     never = [row[0] for row in cluster.sql("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t WHERE 1=0")["resultTable"]["rows"]]
-    assert any("8 by a condition that no row meets" in row for row in never) and not any(": ]" in row for row in never)
+    assert any("7 by a condition that no row meets" in row for row in never) and not any(": ]" in row for row in never)
+
+
+def test_explain_says_what_is_asked_for_its_types_alone(cluster: InProcessCluster) -> None:
+    answer = cluster.sql("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t WHERE day = 50")
+    (half,) = answer["explain"]["brokerPruning"]
+    (asked,), (pruned,) = half["askedForTypes"], half["pruned"]
+    assert half["segments"] == 8 and asked not in pruned["names"]
+    assert pruned["segments"] == answer["numSegmentsPrunedByBroker"] == 7
+    assert (pruned["docs"], answer["totalDocs"], half["conditions"][0]["segments"]) == (21, 24, 8)
+    *_, start, last = (row[0] for row in answer["resultTable"]["rows"])
+    assert start == "PLAN_START(numSegmentsForThisPlan:7)"
+    assert last == f"SEGMENTS_PRUNED_BY_BROKER(table:t_OFFLINE,reason:[7 by min and max],askedForTypes:[{asked}])"
+    (other,) = cluster.sql("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t WHERE day = 5")["explain"]["brokerPruning"]
+    assert "askedForTypes" not in other
+
+
+def test_explain_says_that_the_only_segment_is_asked_for_its_types(tmp_path: Path) -> None:
+    some = InProcessCluster(tmp_path, prunes=True)
+    split = [pa.record_batch({"city": [b"a"], "day": pa.array([1], pa.int32())})]
+    config = config_of({}, segmentsConfig={"replication": "1", "timeColumnName": "day"})
+    (name,) = some.add_table(Schema.from_json(SCHEMA), config, [split])
+    answer = some.sql("EXPLAIN PLAN FOR SELECT COUNT(*) FROM t WHERE day = 5")
+    assert answer["explain"]["brokerPruning"][0]["pruned"] == [] and answer["numSegmentsPrunedByBroker"] == 0
+    last = answer["resultTable"]["rows"][-1][0]
+    assert last == f"NO_SEGMENTS_PRUNED_BY_BROKER(table:t_OFFLINE,askedForTypes:[{name}])"
+    some.close()
 
 
 def test_an_option_that_is_neither_true_nor_false_is_refused(cluster: InProcessCluster) -> None:

@@ -140,7 +140,7 @@ class SegmentPruner:
 @dataclass(frozen=True, slots=True)
 class ExplainedPruning:
     """names, docs: of the segments that `pruning` is about, of `table` with type. unused: see KnownSegments. warnings:
-    of the table's config.
+    of the table's config. for_types: of the segments that are excluded, those that a server was asked for all the same.
     """
 
     table: str
@@ -149,6 +149,7 @@ class ExplainedPruning:
     pruning: Pruning
     unused: dict[str, int]
     warnings: list[str]
+    for_types: tuple[str, ...] = ()
 
 
 # Called with a table and, by what keeps them from being used, how many of its records exclude nothing or less.

@@ -44,6 +44,8 @@ class Explanation:
     broker_pruning: of halves of the table which segments no server is asked for, and why:
       table, segments: its name with type, and how many segments it has by records;
       pruned: [{rule, segments, docs, names}] of those that are excluded, `names` of up to NAMES_SHOWN_MAX;
+      askedForTypes: where nothing is left, names of excluded ones that a server is asked for all the same, for types
+          and empty aggregates; they are not among `pruned`; absent elsewhere;
       conditions: [{predicate, segments, why}] of the filter, how many segments each excludes by itself, and why no
           more; `why` is absent where nothing stands in the way;
       recordsNotUsed: by what is wrong with them how many records exclude nothing, or less than they say; absent where
@@ -107,8 +109,10 @@ def _pruned_by_broker(halves: Iterable[Finding]) -> list[Row]:
             rows.append(_plan_start(half["segments"]))
             rows.append([f"BROKER_PRUNING_WARNINGS(table:{half['table']},[{'; '.join(half['warnings'])}])", 2, 1])
         kept = "; ".join([f"{each['predicate']}: {each['why']}" for each in half["conditions"] if "why" in each])
-        unused = f",notUsed:[{kept}]" if kept else ""
-        if kept and not half["pruned"]:
+        types = half.get("askedForTypes", ())
+        unused = f",askedForTypes:[{', '.join(types)}]" if types else ""
+        unused += f",notUsed:[{kept}]" if kept else ""
+        if unused and not half["pruned"]:
             rows += [_plan_start(0), [f"NO_SEGMENTS_PRUNED_BY_BROKER(table:{half['table']}{unused})", 2, 1]]
         if half["pruned"]:
             reasons = "; ".join([f"{each['segments']} by {each['rule']}" for each in half["pruned"]])
