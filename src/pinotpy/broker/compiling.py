@@ -21,7 +21,7 @@ from pinotpy.functions.constants_budget import ConstantsBudget, spending
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.constants import compile_without_table
-from pinotpy.query.compile.rewrite.constants import computes_constants
+from pinotpy.query.compile.rewrite.constants import check_constants, computes_constants
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryContext, QueryOptions
 from pinotpy.query.model.options import asks_to_explain, query_options
@@ -106,7 +106,10 @@ async def compile_plan(
 
         def compile_aside() -> QueryContext:
             with spending(budget):
-                return compile_it(plan.statement, check=check)
+                context = compile_it(plan.statement, check=check)
+                if question.dialect is Dialect.PQL:
+                    check_constants(plan.statement)
+                return context
 
         context = await _aside(broker, client, compile_aside, deadline_ns)
         if not is_long and budget.num_bytes_spent <= KEPT_CONSTANTS_BYTES_MAX:

@@ -19,6 +19,7 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.scalar.spec import Operand, Value
+from pinotpy.functions.stopping import unless_stopped
 from pinotpy.pql.literals import java_double_text
 
 _LONG_MIN: Final = -(2**63)
@@ -75,7 +76,8 @@ def length_of(values: Sequence[Value]) -> int:
 def map_distinct(values: pa.Array, function: Callable[[Any], Any], arrow: pa.DataType) -> pa.Array:
     """function(value) of every distinct value, once each: for what neither Arrow nor numpy computes."""
     encoded = values.dictionary_encode()
-    return pa.array([function(value) for value in encoded.dictionary.to_pylist()], arrow).take(encoded.indices)
+    results = [function(value) for value in unless_stopped(encoded.dictionary.to_pylist())]
+    return pa.array(results, arrow).take(encoded.indices)
 
 
 def _on_array(values: Value, convert: Callable[[pa.Array], pa.Array]) -> Value:

@@ -88,7 +88,7 @@ class QueryRuns:
             start_ns = self._clock.monotonic_ns()
             threads = min(self._threads_max, context.options.max_threads or self._threads_max)
             try:
-                with stage(control.trace, "EXECUTE") as executing:
+                with stage(control.trace, "EXECUTE") as executing, control.on_this_thread():
                     executing.note(segments=len(acquired.segments), totalDocs=acquired.segments.total_docs)
                     partial = execute(
                         context,

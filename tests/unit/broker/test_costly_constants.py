@@ -84,6 +84,33 @@ def test_a_statement_whose_constants_grow_is_refused(cluster: InProcessCluster, 
     assert "1048576 characters" in problem["message"], problem
 
 
+@pytest.mark.parametrize(
+    "pql",
+    [
+        "SELECT {} FROM t",
+        "SELECT n FROM t WHERE n = 1 OR {} = 'b'",
+        "SELECT MAX(LENGTH({})) FROM t GROUP BY n",
+        "SELECT COUNT(*) FROM t GROUP BY {}",
+        "SELECT n FROM t ORDER BY {}",
+    ],
+)
+def test_a_pql_statement_whose_constants_grow_is_refused(cluster: InProcessCluster, pql: str) -> None:
+    (problem,) = cluster.pql(pql.format(growing(12)))["exceptions"]
+    assert problem["errorCode"] == 200 and "1048576 characters" in problem["message"], problem
+
+
+def test_constants_of_pql_share_the_budget_and_keep_their_names(cluster: InProcessCluster) -> None:
+    each = "LENGTH(REPEAT('a',1000000))"
+    answer = cluster.pql(f"SELECT {each}, UPPER('a') FROM t LIMIT 1")["selectionResults"]
+    assert answer == {"columns": ["length(repeat('a','1000000'))", "upper('a')"], "results": [["1000000", "A"]]}
+    for pql in (
+        f"SELECT {', '.join([f'ADD({each},{i})' for i in range(20)])} FROM t",
+        f"SELECT n FROM t WHERE {' AND '.join([f'ADD({each},{i}) = 1' for i in range(20)])}",
+    ):
+        (problem,) = cluster.pql(pql)["exceptions"]
+        assert problem["errorCode"] == 200 and "pinot.broker.query.constants.maxBytes" in problem["message"]
+
+
 def test_all_constants_of_a_statement_share_one_budget(cluster: InProcessCluster) -> None:
     each = "LENGTH(REPEAT('a', 1000000))"
     assert cluster.sql(f"SELECT {each}")["resultTable"]["rows"] == [[1_000_000]]
@@ -115,6 +142,7 @@ WIDE = "SELECT " + ", ".join(f"n + {i}" for i in range(3000)) + " FROM t"
 @pytest.mark.parametrize(
     ("place", "work", "sql"),
     [
+        (compiling, "check_constants", "PQL: SELECT UPPER('a'), n FROM t"),
         (constants, "_evaluated", "SELECT UPPER('a')"),
         (constants, "_evaluated", "SELECT UPPER('a'), n FROM t"),
         (constants, "_evaluated", "SELECT n FROM t WHERE n = LENGTH('a')"),
@@ -143,18 +171,20 @@ def test_what_may_take_long_is_done_while_the_loop_serves_others(
         served.set()
 
     async def ask() -> bytes:
-        question = Question(f"{sql} LIMIT {len(work)}", Dialect.SQL)
+        dialect = Dialect.PQL if sql.startswith("PQL: ") else Dialect.SQL
+        question = Question(f"{sql.removeprefix('PQL: ')} LIMIT {len(work)}", dialect)
         answer, _ = await asyncio.gather(answer_query(cluster.broker, question, EVERY_TABLE), others())
         return answer
 
-    assert "resultTable" in json.loads(asyncio.run(ask()))
+    assert json.loads(asyncio.run(ask())).get("exceptions", []) == []
 
 
+@pytest.mark.parametrize("dialect", Dialect)
 def test_nothing_is_computed_for_a_table_that_the_client_may_not_read(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch, dialect: Dialect
 ) -> None:
-    monkeypatch.setattr(constants, "_evaluated", lambda *_: pytest.fail("computed for a stranger"))
-    question = Question("SELECT UPPER('b'), n FROM t", Dialect.SQL)
+    monkeypatch.setattr(constants._Constants, "computed", lambda *_: pytest.fail("computed for a stranger"))
+    question = Question("SELECT UPPER('b'), n FROM t", dialect)
     answer = json.loads(asyncio.run(answer_query(cluster.broker, question, NOBODY)))
     assert [problem["errorCode"] for problem in answer["exceptions"]] == [180]
 

@@ -17,6 +17,7 @@ from in_process import InProcessCluster
 from pinotpy.clock import ManualClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.functions.scalar import text_shape
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.runtime.control import QueryControl
@@ -78,3 +79,35 @@ def test_a_query_has_the_time_that_it_asked_for(
     answer = cluster.pql("SELECT SUM(n) FROM t WHERE n > 3", query_options=f"timeoutMs={asked_ms}")
     assert answer["exceptions"] == [] and answer["aggregationResults"][0]["value"] == "39.00000"
     assert deadlines_ms == [given_ms]
+
+
+@pytest.mark.parametrize(
+    "pql",
+    [
+        "SELECT {} FROM t",
+        "SELECT n FROM t ORDER BY {}",
+        "SELECT COUNT(*) FROM t GROUP BY {}",
+        "SELECT COUNT(*) FROM t WHERE {} = 'x'",
+        "SELECT MAX(LENGTH({})) FROM t",
+    ],
+)
+def test_a_query_whose_time_is_up_ends_before_its_next_function(
+    cluster: InProcessCluster, pql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controls, lengths = list[QueryControl](), list[int]()
+
+    def execute(context: Any, segments: Any, control: QueryControl, **_: Any) -> PartialResult:
+        controls.append(control)
+        return executed(context, segments, control, **_)
+
+    def expect_late(units: int, function: str) -> None:
+        lengths.append(units)
+        controls[-1].words[abi.C_DEADLINE_NS] = 1
+        expect(units, function)
+
+    executed, expect = query_runs.execute, text_shape.expect_length
+    monkeypatch.setattr(query_runs, "execute", execute)
+    monkeypatch.setattr(text_shape, "expect_length", expect_late)
+    (problem,) = cluster.pql(pql.format("REPEAT(REPEAT(n, 3), 5)"))["exceptions"]
+    assert problem["errorCode"] == 250, problem
+    assert set(lengths) == {3}, "the inner function alone was called"

@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
+from pinotpy.functions.arguments import length_of
 from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.functions.scalar.text_arguments import (
     NUMBER,
     TEXT,
     argument,
+    expect_batch,
     expect_single_texts,
     in_basic_plane,
     is_ascii,
@@ -66,11 +68,20 @@ def _join(
     def evaluate(values: Sequence[Value]) -> pa.Array:
         parts = [argument(value, operand, TEXT, dialect) for value, operand in zip(values, operands, strict=True)]
         try:
-            return pc.binary_join_element_wise(*arrange(parts))
+            *joined, separator = arrange(parts)
+            rows = length_of(values)
+            expect_batch(sum(_bytes_in(part, rows) for part in joined) + len(joined) * _bytes_in(separator, rows))
+            return pc.binary_join_element_wise(*joined, separator)
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
             raise QueryExecutionError(f"{name.upper()} failed: {error}") from error
 
     return Bound(DataType.STRING, evaluate)
+
+
+def _bytes_in(part: Value | str, rows: int) -> int:
+    if isinstance(part, pa.Array):
+        return int(part.nbytes)
+    return len((part if isinstance(part, str) else part.as_py()).encode()) * rows
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------

@@ -21,12 +21,18 @@ from pinotpy.functions.arguments import constant_int, constant_text, length_of, 
 from pinotpy.functions.constants_budget import current_budget
 from pinotpy.functions.scalar.conversions import bytes_of_hex
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
+from pinotpy.functions.stopping import check_stopped, unless_stopped
 from pinotpy.pql.ast import Dialect
 
 TEXT_UNITS_MAX: Final = 1 << 20  # a result that a function makes longer than its arguments are
 BATCH_BYTES_MAX: Final = 1 << 28  # all results of one batch
 _SLICE_BYTES: Final = 1 << 26
 _FAR: Final = 2**40  # a position beyond the end of any text
+
+
+class TextTooLongError(QueryExecutionError):
+    """A function would make more text than it may."""
+
 
 # What an argument is taken as.
 TEXT, NUMBER, BYTES = "text", "number", "bytes"
@@ -181,7 +187,7 @@ def map_rows(values: Sequence[Value], function: Compute, arrow: pa.DataType) -> 
     columns = [chosen[id(value)].to_pylist() if id(value) in chosen else [value.as_py()] * count for value in encoded]
     results = []
     size_bytes = 0
-    for row in zip(*columns, strict=True):
+    for row in unless_stopped(zip(*columns, strict=True)):
         result = function(*row)
         results.append(result)
         if isinstance(result, str | bytes):
@@ -203,6 +209,7 @@ def in_slices(values: pa.Array, growth: int, kernel: Callable[[pa.Array], pa.Arr
     parts, size_bytes = [], 0
     rows = max(len(values) * _SLICE_BYTES // bound, 1)  # of constants there is only one
     for start in range(0, len(values), rows):
+        check_stopped()
         piece = values.slice(start, rows)
         expect_batch(size_bytes + (int(pc.sum(pc.binary_length(piece)).as_py()) if rows == 1 else 0) * max(growth, 1))
         parts.append(kernel(piece))
@@ -240,7 +247,7 @@ def expect_batch(size_bytes: int) -> None:
     if budget is not None:
         budget.expect(size_bytes)
     if size_bytes > BATCH_BYTES_MAX:
-        raise QueryExecutionError(
+        raise TextTooLongError(
             f"expected at most {BATCH_BYTES_MAX} bytes of text from one function in a batch, found more: make shorter "
             "texts"
         )
@@ -249,6 +256,6 @@ def expect_batch(size_bytes: int) -> None:
 def expect_length(units: int, function: str) -> None:
     """Raise QueryExecutionError for a result that would be too long."""
     if units > TEXT_UNITS_MAX:
-        raise QueryExecutionError(
+        raise TextTooLongError(
             f"expected at most {TEXT_UNITS_MAX} characters as the result of {function.upper()}, found {units}"
         )

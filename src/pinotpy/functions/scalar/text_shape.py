@@ -21,6 +21,7 @@ from pinotpy.functions.scalar.text_arguments import (
     BYTES,
     NUMBER,
     TEXT,
+    TEXT_UNITS_MAX,
     expect_length,
     in_basic_plane,
     in_slices,
@@ -81,7 +82,9 @@ def _repeat(text: str, *arguments: Any) -> str:
 def _replace(text: str, find: str, substitute: str) -> str:
     if not find:
         return text
-    expect_length(java_length(text) + text.count(find) * (java_length(substitute) - java_length(find)), "replace")
+    growth = text.count(find) * (java_length(substitute) - java_length(find))
+    if growth > 0:
+        expect_length(java_length(text) + growth, "replace")
     return text.replace(find, substitute)
 
 
@@ -89,7 +92,9 @@ def _fast_replace(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None
     find, substitute = constants
     if not find or current_budget() is not None:
         return None  # of constants the length is known beforehand
-    return in_slices(values, len(substitute.encode()), lambda piece: pc.replace_substring(piece, find, substitute))
+    made = in_slices(values, len(substitute.encode()), lambda piece: pc.replace_substring(piece, find, substitute))
+    longest = pc.max(pc.binary_length(made)).as_py() or 0
+    return made if longest <= TEXT_UNITS_MAX or len(substitute) <= len(find) else None  # the slow way counts as Java
 
 
 def _fast_remove(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None:

@@ -34,6 +34,8 @@ from pinotpy.functions.scalar.number_order import (
 )
 from pinotpy.functions.scalar.spec import Value
 from pinotpy.functions.scalar.spec import evaluate as evaluate_function
+from pinotpy.functions.scalar.text_arguments import expect_batch
+from pinotpy.functions.stopping import check_stopped
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.model.conditions import FilterCompiler
 from pinotpy.query.model.context import (
@@ -59,7 +61,7 @@ from pinotpy.query.model.predicate import (
     typed_predicate,
     with_truths,
 )
-from pinotpy.query.model.result_types import CONDITIONS, PREDICATES, types_of
+from pinotpy.query.model.result_types import CONDITIONS, PREDICATES, is_fixed, types_of
 
 Read = Callable[[str], pa.Array]
 Nulls = Callable[[str], "NDArray[np.bool_] | None"]
@@ -109,13 +111,20 @@ class Rows:
         value gives '', 0, 0.0 or false, also inside another, and a key that a MAP lacks the default null value of its
         type.
         """
-        values = self.computed(call)
+        check_stopped()
+        values = self._repeated(call) if self.count > 1 and is_fixed(call) else self.computed(call)
         if self.context.null_handling or not values.null_count:
             return values
         data_type = self.types.bound(call).data_type
         if call.name in ("coalesce", "item"):
             return pc.fill_null(values, pa.scalar(default_null_value(data_type, FieldType.DIMENSION)).cast(values.type))
         return _without_null(values, data_type)
+
+    def _repeated(self, call: Call) -> pa.Array:
+        """A call over constants alone, computed once however many rows show it."""
+        once = Rows(self.context, 1, self._read, self._nulls).computed(call)
+        expect_batch(once.nbytes * self.count)
+        return once.take(pa.array(np.zeros(self.count, np.int64)))
 
     def computed(self, call: Call) -> pa.Array:
         """What a scalar function makes of its arguments, null where it has no value, in both null modes."""

@@ -196,9 +196,20 @@ def is_strict(expression: Expression, context: QueryContext) -> bool:
     return all(is_strict(arg, context) for arg in expression.args)
 
 
+def is_fixed(expression: Expression) -> bool:
+    """Whether all rows give the same value: a constant, or a function of constants alone."""
+    if not isinstance(expression, Call):
+        return isinstance(expression, Literal)
+    return all(map(is_fixed, expression.args)) and _is_constant_function(expression.name)
+
+
 def is_constant(expression: Expression) -> bool:
     """Whether equal rows give equal values: no call of now() and its kin."""
     if not isinstance(expression, Call):
         return True
-    function = None if expression.name in CONDITIONS else find_scalar_function(expression.name)
-    return (function is None or function.constant) and all(is_constant(arg) for arg in expression.args)
+    return _is_constant_function(expression.name) and all(is_constant(arg) for arg in expression.args)
+
+
+def _is_constant_function(name: str) -> bool:
+    function = None if name in CONDITIONS else find_scalar_function(name)
+    return function is None or function.constant

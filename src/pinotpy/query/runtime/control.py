@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Final
 
@@ -22,6 +22,7 @@ from pinotpy.errors import (
     QueryCancelledError,
     QueryTimeoutError,
 )
+from pinotpy.functions.stopping import stopped_by
 from pinotpy.kernels.filter import bitmap_arithmetic, bitmap_scan, expression_predicate, predicates
 from pinotpy.kernels.runtime import abi, growable
 from pinotpy.kernels.vector import fetch, fused_instruction
@@ -208,6 +209,10 @@ class QueryControl:
         """
         share, allowed = SHARES_OF_QUERY[name], int(self.words[abi.C_MEMORY_MAX])
         return allowed * share if allowed else float("inf")
+
+    def on_this_thread(self) -> AbstractContextManager[None]:
+        """Within, functions of expressions ask `check` now and then."""
+        return stopped_by(self.check)
 
     def check(self) -> None:
         """Raise if the query was cancelled, is late or uses too much memory; for the stages that run in Python."""

@@ -147,7 +147,8 @@ class _Task:
         try:
             if not self._failures:
                 self._control.check()
-                return self._worker()
+                with self._control.on_this_thread():
+                    return self._worker()
         except BaseException as failure:
             self._failures.append(failure)
         return True

@@ -151,7 +151,8 @@ class _Slice:
             )
             if code == abi.E_FLUSH:
                 assert self._on_flush is not None, "a select function asked for a flush that nobody answers"
-                self._on_flush(self._context)
+                with plan.control.on_this_thread():
+                    self._on_flush(self._context)
         except (PinotError, KernelMissingError):
             # Other threads of this query end at their next block.
             plan.control.words[abi.C_ERROR] = abi.E_CANCELLED

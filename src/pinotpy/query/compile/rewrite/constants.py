@@ -25,6 +25,7 @@ from pinotpy.functions.arguments import java_float_text
 from pinotpy.functions.constants_budget import ConstantsBudgetError, current_budget
 from pinotpy.functions.scalar.number_order import as_double
 from pinotpy.functions.scalar.spec import find_scalar_function
+from pinotpy.functions.scalar.text_arguments import TextTooLongError
 from pinotpy.pql.aggregation_names import is_aggregation
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal, Position, Statement
 from pinotpy.pql.literals import boolean_literal, double_literal, integer_literal, null_literal, string_literal
@@ -119,15 +120,42 @@ def calls_constants(expression: Expression) -> bool:
 
 def computes_constants(statement: Statement) -> bool:
     """Whether compiling the statement calls functions on constants, which may cost what its text does not tell."""
-    if statement.dialect is not Dialect.SQL:
-        return False
-    expressions = [
+    return any(_has_computed(expression)[1] for expression in _expressions(statement))
+
+
+def check_constants(statement: Statement) -> None:
+    """Compute what functions of constants in a statement of PQL give, and forget it: servers compute it, as names and
+    types of its answers go by calls. What a server would refuse for its length is refused here.
+
+    Raises:
+        ConstantsBudgetError, TextTooLongError: (200) the constants are more than a statement's may be.
+    """
+    for expression in _expressions(statement):
+        _check(expression)
+
+
+def _check(expression: Expression) -> None:
+    if not isinstance(expression, Call) or not _has_computed(expression)[1]:
+        return
+    if not _is_constant(expression):
+        for part in (*expression.args, *([] if expression.filter is None else [expression.filter])):
+            _check(part)
+        return
+    try:
+        _Constants(replace(_NO_TABLE, dialect=Dialect.PQL), 1, _no_column, _no_column).evaluate(expression)
+    except (ConstantsBudgetError, TextTooLongError):
+        raise
+    except PinotError:
+        return  # servers say it, where a row is asked for it
+
+
+def _expressions(statement: Statement) -> list[Expression]:
+    return [
         *(item.expression for item in statement.select),
         *statement.group_by,
         *(item.expression for item in statement.order_by),
         *(condition for condition in (statement.where, statement.having) if condition is not None),
     ]
-    return any(_has_computed(expression)[1] for expression in expressions)
 
 
 def _has_computed(expression: Expression) -> tuple[bool, bool]:
