@@ -15,7 +15,7 @@ from pinotpy.cluster.buckets import read_record
 from pinotpy.cluster.participant import Participant
 from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
 from pinotpy.cluster.store import ClusterStore
-from pinotpy.cluster.views import CONSUMING, ERROR, ONLINE
+from pinotpy.cluster.views import CONSUMING, ERROR, OFFLINE, ONLINE
 from pinotpy.errors import ClusterError
 
 CACHE_NS = 1_000_000_000
@@ -44,7 +44,8 @@ class Readiness:
     ) -> None:
         self._store, self._paths, self._participant, self._clock = store, paths, participant, clock
         self._bad_after_ns = int(bad_after_s * 1e9)
-        self._bad_since_ns: dict[tuple[str, str], int] = {}  # segments in ERROR that no other server has
+        # Segments in ERROR, those that are tried again among them: what is repaired, or not, is no more missing for it.
+        self._bad_since_ns: dict[tuple[str, str], int] = {}
         self._remark = self._said = ""
         self._lock = threading.Lock()
         self._until_ns = 0
@@ -80,17 +81,20 @@ class Readiness:
         if not self._participant.is_live:
             return "it has no session with ZooKeeper"
         missing: list[str] = []
-        bad: list[str] = []
+        failed: dict[tuple[str, str], bool] = {}
         try:
-            tables = [table for table in self._store.children(self._paths.ideal_states) if table != BROKER_RESOURCE]
-            failed = {(table, name) for table in tables for name in self._look_at(table, missing, bad)}
+            for table in self._store.children(self._paths.ideal_states):
+                if table != BROKER_RESOURCE:
+                    failed |= self._look_at(table, missing)
         except ClusterError as error:
             self._say(f"ZooKeeper does not answer: {error.message}")
             return "ZooKeeper does not answer"
         now_ns = self._clock.monotonic_ns()
         self._bad_since_ns = {key: self._bad_since_ns.get(key, now_ns) for key in failed}
+        bad: list[str] = []
         for key, since_ns in self._bad_since_ns.items():
-            (bad if now_ns - since_ns >= self._bad_after_ns else missing).append("/".join(key))
+            is_known = failed[key] or now_ns - since_ns >= self._bad_after_ns
+            (bad if is_known else missing).append("/".join(key))
         self._remark = f"{len(bad)} segments are in ERROR here" if bad else ""
         if missing or bad:
             self._say(f"not loaded: {_some(missing) or 'none'}; in ERROR here: {_some(bad) or 'none'}")
@@ -101,20 +105,25 @@ class Readiness:
             self._said = what
             log.warning("not all is served %s", what)
 
-    def _look_at(self, table: str, missing: list[str], bad: list[str]) -> list[str]:
-        """Adds what is not loaded yet, and what is bad and served elsewhere; returns what is bad and served nowhere."""
+    def _look_at(self, table: str, missing: list[str]) -> dict[tuple[str, str], bool]:
+        """Adds what is not loaded yet; returns what is bad, and whether it is served elsewhere."""
         states = self._participant.states(table)
         assigned = assigned_segments(self._store, self._paths, table, self._participant.instance)
         absent = {segment for segment, state in assigned.items() if states.get(segment) != state}
-        failed = {segment for segment in absent if states.get(segment) == ERROR}
+        failed = {
+            segment
+            for segment in absent
+            if (state := states.get(segment)) == ERROR or (state == OFFLINE and (table, segment) in self._bad_since_ns)
+        }
         missing += [f"{table}/{segment}" for segment in sorted(absent - failed)]
         if not failed:
-            return []
+            return {}
         view = read_record(self._store, self._paths.external_view(table))
         reached = {} if view is None else view.record.map_fields
-        elsewhere = {segment for segment in failed if {ONLINE, CONSUMING} & set(reached.get(segment, {}).values())}
-        bad += [f"{table}/{segment}" for segment in sorted(elsewhere)]
-        return sorted(failed - elsewhere)
+        return {
+            (table, segment): bool({ONLINE, CONSUMING} & set(reached.get(segment, {}).values()))
+            for segment in sorted(failed)
+        }
 
 
 def _some(names: list[str]) -> str:

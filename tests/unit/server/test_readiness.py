@@ -110,6 +110,8 @@ def test_a_bad_segment_that_another_server_has_is_named_and_waited_for_by_nobody
     one = looked_at(store, joined, ManualClock())
     assert one.reason() is None
     assert one.remark() == "1 segments are in ERROR here"
+    joined.online = {"s1": "OFFLINE"}
+    assert one.reason() is None and one.remark() == "1 segments are in ERROR here", "it is tried again"
     joined.online = {"s1": "ONLINE"}
     assert one.reason() is None and one.remark() == ""
 
@@ -125,5 +127,13 @@ def test_a_bad_segment_that_nobody_has_is_waited_for_a_while(store: Slow, monkey
     assert one.reason() is not None
     clock.advance(1_000)
     assert one.reason() is None and one.remark() == "1 segments are in ERROR here"
+    joined.online = {"s1": "OFFLINE"}
+    assert one.reason() is None and one.remark() == "1 segments are in ERROR here", "it is tried again"
+    joined.online = {"s1": "ERROR"}
+    assert one.reason() is None, "known as it is, it is not waited for again"
     joined.online = {}
     assert one.reason() == "1 segments are not loaded", "one that is still to come is not bad"
+    joined.online = {"s1": "ONLINE"}
+    assert one.reason() is None and one.remark() == ""
+    joined.online = {"s1": "OFFLINE"}
+    assert one.reason() == "1 segments are not loaded", "it was served meanwhile"
