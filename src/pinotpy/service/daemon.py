@@ -5,7 +5,7 @@
 
 - A fault at start prints one sentence to standard error and exits 1; what was started is stopped.
 - SIGTERM or SIGINT stops within the parts' deadlines and exits 0; a second one exits at once.
-- A part that ends by itself calls `fail(reason)`: the daemon stops and exits 1.
+- A part that ends by itself calls `fail(reason)`: the daemon stops and exits 1, or with the status that is given.
 - A stop that hangs says where, and ends all the same (stop_watch.py). SIGABRT and faults in compiled code tell the same
   of every thread.
 """
@@ -70,6 +70,7 @@ class Daemon:
         self.role = role
         self.stop_asked = threading.Event()
         self.failure: str | None = None
+        self.failure_status = 1
         self.is_stopping = False
         self._parts = list(parts)
         self._started: list[Part] = []
@@ -117,10 +118,10 @@ class Daemon:
                 _log.info("part stopped role=%s part=%s took_ms=%d", self.role, part.name, took_ms)
         return self._clean
 
-    def fail(self, reason: str) -> None:
-        """Stop the daemon with exit status 1: a part cannot continue."""
+    def fail(self, reason: str, status: int = 1) -> None:
+        """Stop the daemon with this exit status: a part cannot continue."""
         if self.failure is None:
-            self.failure = reason
+            self.failure, self.failure_status = reason, status
             _log.error("daemon fails role=%s reason=%s", self.role, reason)
         self.stop_asked.set()
 
@@ -203,7 +204,7 @@ def _live(
     while not signals.asked and not daemon.stop_asked.wait(_LOOK_S):
         pass
     _log.info("stopping role=%s reason=%s", daemon.role, daemon.failure or "asked to")
-    return (0, "") if daemon.failure is None else (1, daemon.failure)
+    return (0, "") if daemon.failure is None else (daemon.failure_status, daemon.failure)
 
 
 class _Signals:

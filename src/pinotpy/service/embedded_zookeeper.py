@@ -104,14 +104,15 @@ class EmbeddedZooKeeper:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def watch(self, on_end: Callable[[str], None]) -> None:
-        """Call `on_end` with what happened if the process ends before `stop`."""
+    def watch(self, on_end: Callable[[str, int], None]) -> None:
+        """Call `on_end` with what happened, and an exit status as the process', if it ends before `stop`."""
 
         def wait() -> None:
             status = self._process.wait()
             if not self._is_stopping:
-                tail = self._log_file.read_text(errors="replace")[-_TAIL_CHARACTERS:]
-                on_end(f"ZooKeeper ended with status {status}; its log '{self._log_file}' ends: {tail}")
+                status = 128 - status if status < 0 else status or 1  # ended by a signal, as a shell says it
+                told = f"ZooKeeper (process {self._process.pid}) ended with status {status}"
+                on_end(f"{told}; the end of its log '{self._log_file}' may say why", status)
 
         threading.Thread(target=wait, name="watch-zookeeper", daemon=True).start()
 
