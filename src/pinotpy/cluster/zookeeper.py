@@ -59,6 +59,8 @@ _LOOK_S = 0.25
 # Requests in flight of one pipelined read: measured the same throughput from 512 on, and bounds the answer buffers.
 PIPELINE_WINDOW = 512
 
+# What changes nothing, whether the reply comes or not.
+_READS = frozenset({"get", "exists", "children", "sync"})
 _STATES = {
     KazooState.CONNECTED: SessionState.CONNECTED,
     KazooState.SUSPENDED: SessionState.SUSPENDED,
@@ -395,9 +397,8 @@ def _translated(error: Exception, operation: str, path: str) -> ClusterError:
             | kazoo_errors.SessionExpiredError()
             | KazooTimeoutError()
         ):
+            outcome = "a read, which changes nothing" if operation in _READS else "whether it took effect is unknown"
             return ConnectionLostError(
-                f"ZooKeeper's reply to {operation} of '{path}' is lost ({type(error).__name__}): whether it took "
-                "effect is unknown",
-                path=path,
+                f"ZooKeeper's reply to {operation} of '{path}' is lost ({type(error).__name__}): {outcome}", path=path
             )
     return ClusterError(f"ZooKeeper refused the {operation} of '{path}': {type(error).__name__} {error}", path=path)

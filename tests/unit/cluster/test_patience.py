@@ -38,6 +38,11 @@ class HungClient:
         self.asked.append(path)
         return AsyncResult(SequentialThreadingHandler())
 
+    get_children_async = exists_async = get_async
+
+    def set_async(self, path: str, _data: bytes, _version: int) -> AsyncResult:
+        return self.get_async(path, None)
+
     def stop(self) -> None: ...
 
     def close(self) -> None: ...
@@ -68,6 +73,20 @@ def test_a_request_waits_once_for_all_its_calls(store: ZooKeeperStore, is_connec
     finally:
         patience_var.reset(token)
     assert bool(client.asked) is is_connected
+
+
+def test_whether_it_took_effect_is_unknown_of_writes_alone(store: ZooKeeperStore) -> None:
+    client: Any = store._client
+    client.listener(KazooState.CONNECTED)
+    token = patience_var.set(Patience(0.05))
+    try:
+        for read in (store.get, store.exists, store.children, lambda path: store.get_many([path])):
+            with pytest.raises(ConnectionLostError, match=r"'/t' is lost \(.*\): a read, which changes nothing$"):
+                read("/t")
+        with pytest.raises(ConnectionLostError, match=r"set of '/t' is lost .* whether it took effect is unknown"):
+            store.set("/t", b"")
+    finally:
+        patience_var.reset(token)
 
 
 def test_quick_calls_cost_no_patience() -> None:
