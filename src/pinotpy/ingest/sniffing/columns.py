@@ -19,14 +19,13 @@ from pinotpy.ingest.sniffing.fields import Field
 from pinotpy.ingest.sniffing.guess import NULL_TEXTS, NULL_TEXTS_OF_TEXT, ColumnGuess, LateValue, Wishes
 from pinotpy.ingest.sniffing.matching import every
 from pinotpy.ingest.sniffing.near_types import why_text
+from pinotpy.ingest.sniffing.numbers_as_times import NumberTimes, guessed_times, wished_times
 from pinotpy.ingest.sniffing.texts import FINER_THAN_MILLIS, Marks, TextGuess, guess_text
 from pinotpy.ingest.time_values import millis_from_temporal
 
 _TIME_NAME: Final = re.compile(
     r"(?i)(time|date|datum|zeit|stamp|epoch|millis|created|updated|modified)|(^|_)(ts|at|utc|ms)$|[a-z](At|Ts|On)$"
 )
-# 1990 to 2100, as seconds since 1970.
-_PLAUSIBLE_S: Final = (631_152_000, 4_102_444_800)
 _NUMERIC: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE)
 
 
@@ -101,17 +100,16 @@ def column_guess(
     plain = own if name != field.source else None
     if found is None:
         data_type, single_value, why, range_ms = _of_arrow(field.values, is_declared=field.is_declared)
+        times = None
         if wished is not None:
+            is_number, why, range_ms = data_type in (DataType.INT, DataType.LONG) and single_value, "", None
             data_type, single_value = wished_type(wished)
-            why, range_ms = "", None
-        elif data_type in (DataType.INT, DataType.LONG) and single_value:
-            epoch = _epoch(name, field.values)
-            if epoch is not None:
-                factor, range_ms = epoch
-                unit = "seconds" if factor == 1000 else "milliseconds"
-                expression = f"CAST({own} AS LONG) * 1000" if factor == 1000 else plain
-                return ColumnGuess(name, field.source, DataType.TIMESTAMP, True, expression, 0.8, f"{unit} since 1970",
-                                   f"--type {name}=LONG", time_range_ms=range_ms)  # fmt: skip
+            if is_number and data_type is DataType.TIMESTAMP and single_value:
+                times = wished_times(field.values)
+        elif data_type in (DataType.INT, DataType.LONG) and single_value and _TIME_NAME.search(name):
+            times = guessed_times(field.values)
+        if times is not None:
+            return _column_of_times(field, name, times, own, plain, (), is_wished=wished is not None)
         is_told = field.is_declared and not pa.types.is_null(field.values.type)
         confidence = 1.0 if is_told or len(field.values) > field.values.null_count else 0.0
         if data_type is DataType.STRING and single_value:
@@ -120,6 +118,7 @@ def column_guess(
         return ColumnGuess(name, field.source, data_type, single_value, plain, 1.0 if wished else confidence, why, flag,
                            wished is not None, time_range_ms=range_ms)  # fmt: skip
     guess = guess_text(found.texts, marks)
+    is_number = guess.data_type in (DataType.INT, DataType.LONG) and guess.decimal_comma is None
     if wished is not None:
         data_type, single_value = wished_type(wished)
         if not single_value:
@@ -130,6 +129,7 @@ def column_guess(
     nulls = found.nulls_of_text if guess.data_type is DataType.STRING else found.nulls
     nulls = tuple(dict.fromkeys((*nulls, *wishes.null_texts)))
     value = expressions.without_nulls(own, nulls)
+    expression: str | None
     if guess.decimal_comma is not None:
         number = expressions.plain_number(own, decimal_comma=guess.decimal_comma)
         expression = expressions.without_nulls(own, nulls, number)
@@ -137,15 +137,13 @@ def column_guess(
         expression = _expression(guess, value, is_padded=found.is_padded)
     if expression is None and nulls:
         expression = value
-    if guess.data_type in (DataType.INT, DataType.LONG) and wished is None and guess.decimal_comma is None:
-        epoch = _epoch(name, found.texts.cast(pa.int64()))
-        if epoch is not None:
-            factor, range_ms = epoch
-            unit = "seconds" if factor == 1000 else "milliseconds"
-            expression = f"CAST({value} AS LONG) * 1000" if factor == 1000 else expression
-            return ColumnGuess(name, field.source, DataType.TIMESTAMP, True, expression or plain, 0.8,
-                               f"{unit} since 1970", f"--type {name}=LONG", null_texts=nulls,
-                               time_range_ms=range_ms)  # fmt: skip
+    times = None
+    if is_number and wished is not None and guess.data_type is DataType.TIMESTAMP:
+        times = wished_times(found.texts.cast(pa.int64()))
+    elif is_number and wished is None and _TIME_NAME.search(name):
+        times = guessed_times(found.texts.cast(pa.int64()))
+    if times is not None:
+        return _column_of_times(field, name, times, value, expression or plain, nulls, is_wished=wished is not None)
     told_nulls = ""
     if nulls:
         listed = ", ".join(repr(text) for text in nulls[:4])
@@ -164,6 +162,21 @@ def column_guess(
         nulls,
         guess.range_ms,
     )
+
+
+def _column_of_times(
+    field: Field,
+    name: str,
+    times: NumberTimes,
+    value: str,
+    plain: str | None,
+    nulls: tuple[str, ...],
+    *,
+    is_wished: bool,
+) -> ColumnGuess:
+    """A column of times that the field writes as whole numbers; plain: what makes the values of milliseconds."""
+    return ColumnGuess(name, field.source, DataType.TIMESTAMP, True, times.expression(value) or plain, times.confidence,
+                       times.why, f"--type {name}=LONG", is_wished, nulls, times.range_ms)  # fmt: skip
 
 
 def wished_type(text: str) -> tuple[DataType, bool]:
@@ -246,17 +259,3 @@ def _is_finer_than_millis(values: pa.Array) -> bool:
     units = values.cast(pa.int64())
     per_milli = 1000 if values.type.unit == "us" else 1_000_000
     return bool(pc.any(pc.not_equal(pc.multiply(pc.divide(units, per_milli), per_milli), units)).as_py())
-
-
-def _epoch(name: str, numbers: pa.Array) -> tuple[int, tuple[int, int]] | None:
-    """(factor to milliseconds, range) of whole numbers that are times: by the column's name and the values' range."""
-    if not _TIME_NAME.search(name):
-        return None
-    extremes = pc.min_max(numbers).as_py()
-    low, high = extremes["min"], extremes["max"]
-    if low is None:
-        return None
-    for factor, scale in ((1000, 1), (1, 1000)):
-        if _PLAUSIBLE_S[0] * scale <= low and high <= _PLAUSIBLE_S[1] * scale:
-            return factor, (low * factor, high * factor)
-    return None
