@@ -34,6 +34,10 @@ Comment = Annotated[
 ]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="of CSV: utf-8, utf-16, windows-1252 …")]
 Header = Annotated[bool | None, typer.Option("--header/--no-header", help="whether the first row of CSV has names")]
+SkipRows = Annotated[
+    int | None,
+    typer.Option("--skip-rows", min=0, help="lines of CSV before the header that are left out, such as titles"),
+]
 DecimalComma = Annotated[
     bool | None,
     typer.Option("--decimal-comma/--decimal-point", help="which sign stands before the fraction of numbers"),
@@ -75,6 +79,7 @@ def guess_options(
     comment: Comment = None,
     encoding: Encoding = None,
     header: Header = None,
+    skip_rows: SkipRows = None,
     decimal_comma: DecimalComma = None,
     date_order: DateOrder = None,
     null_texts: NullTexts = None,
@@ -110,6 +115,7 @@ def guess_options(
         escape,
         comment,
         tuple(kept_texts or ()),
+        skip_rows,
     )
     return GuessOptions(wishes, table, reject_share)
 

@@ -237,6 +237,8 @@ class _Flattening:
 
     def _as_value(self, array: pa.Array, column: ReaderColumn) -> pa.Array:
         if pa.types.is_union(array.type):
+            if not any(pa.types.is_nested(branch.type) for _, branch in branches_of(array)):
+                return array  # each value is cast by itself: 1 beside 2.5 is no 1.0 in a column of text
             texts = [(mask, _with_texts_of_nested(branch)) for mask, branch in branches_of(array)]
             array = joined_union(texts, len(array))
         array = without_union(array)

@@ -47,10 +47,11 @@ def with_items(lists: pa.Array, items: pa.Array) -> pa.Array:
 
 
 def field_of(records: pa.Array, index: int) -> pa.Array:
-    """A field of structs, null where they are. (Arrow ends the process where such a field is a union: a union has no
-    nulls of its own, so that the rows without a record have none of its branches.)
+    """A field of structs, null where they are. (Arrow ends the process where such a field is a union and the structs
+    have a mask, even one without a null: a union has no nulls of its own, so that the rows without a record have none
+    of its branches.)
     """
-    if not pa.types.is_union(records.type.field(index).type) or not records.null_count:
+    if not pa.types.is_union(records.type.field(index).type):
         return pc.struct_field(records, [index])
     union = records.field(index)
     numbers = np.asarray(union.type_codes).copy()

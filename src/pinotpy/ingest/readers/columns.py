@@ -97,7 +97,8 @@ def _without_numbers(values: Sequence[Any], bad: list[Bad]) -> list[Any]:
 
 def nested_array(values: Sequence[Any]) -> pa.Array:
     """Objects as structs of all their keys, lists as lists, scalars as they are. Where objects or lists meet other
-    values, an Arrow union of what each kind makes; where scalars of several kinds meet, each is text.
+    values, or whole numbers others, an Arrow union of what each kind makes; where other scalars of several kinds meet,
+    each is text.
     """
     kinds = set(map(type, values)) - {_NONE}
     if len(kinds) > 1 and not kinds.isdisjoint(_NESTED):
@@ -114,6 +115,10 @@ def nested_array(values: Sequence[Any]) -> pa.Array:
         offsets = pa.array(_offsets(lengths), pa.int32())
         items = nested_array([item for value in values if value is not None for item in value])
         return pa.ListArray.from_arrays(offsets, items, mask=pa.array([value is None for value in values]))
+    if kinds == {int, float}:
+        return _by_masks(
+            values, [np.array([type(value) is kind for value in values], np.bool_) for kind in (int, float)]
+        )
     if len(kinds) > 1:
         return _array([_plain(value, True) for value in values])
     try:
@@ -126,6 +131,10 @@ def _of_several_kinds(values: Sequence[Any]) -> pa.Array:
     masks = [np.array([isinstance(value, kind) for value in values], np.bool_) for kind in _NESTED]
     is_none = np.array([value is None for value in values], np.bool_)
     masks.append(~np.logical_or.reduce([*masks, is_none]))
+    return _by_masks(values, masks)
+
+
+def _by_masks(values: Sequence[Any], masks: Sequence[np.ndarray]) -> pa.Array:
     branches = [(mask, nested_array([values[row] for row in np.flatnonzero(mask).tolist()])) for mask in masks]
     return union_of(branches, len(values))
 

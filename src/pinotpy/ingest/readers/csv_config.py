@@ -66,6 +66,7 @@ class CsvReaderConfig(Document):
         None, description="Column names joined by the delimiter; the file then has no header row."
     )
     skip_header: Truth = Field(False, description="Leave out the file's first row although `header` is given.")
+    skip_rows: int = Field(0, ge=0, description="Lines at the file's beginning, before its header, that are left out.")
     delimiter: Character | None = Field(None, description="Between fields; default: by fileFormat.")
     multi_value_delimiter: Character | None = Field(";", description="Between the values of a multi-valued column.")
     multi_value_delimiter_enabled: Truth = Field(

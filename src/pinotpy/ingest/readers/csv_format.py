@@ -26,7 +26,7 @@ from pinotpy.ingest.conversion import Converted, by_unique, halving
 from pinotpy.ingest.list_arrays import with_items
 from pinotpy.ingest.readers.csv_config import CsvReaderConfig, read_config
 from pinotpy.ingest.readers.csv_dialect import RecordTooLongError, RewrittenCsv, WithoutByteOrderMark
-from pinotpy.ingest.readers.csv_header import read_header, without_headers
+from pinotpy.ingest.readers.csv_header import leave_out_lines, read_header, without_headers
 from pinotpy.ingest.readers.spec import (
     BufferedStream,
     FileFields,
@@ -53,7 +53,12 @@ def read(
         unmarked = WithoutByteOrderMark(text)
         if settings.encoding is None and unmarked.start[:2] in _OTHER_ENCODINGS:
             raise file.broken(f"the file is {_OTHER_ENCODINGS[unmarked.start[:2]]}, expected UTF-8", row=0)
-        rewritten = RewrittenCsv(cast(BinaryIO, unmarked), settings)
+        below = cast(BinaryIO, unmarked)
+        if settings.skip_rows:
+            lines = buffered_reader(below)
+            leave_out_lines(file, lines, settings)
+            below = cast(BinaryIO, lines)
+        rewritten = RewrittenCsv(below, settings)
         stream = buffered_reader(cast(BinaryIO, rewritten))
         delimiter, quote = rewritten.marks
         try:

@@ -34,6 +34,13 @@ def read_header(
     return column_names(file, names_of_header(settings.header, settings)), own
 
 
+def leave_out_lines(file: InputFile, stream: BufferedStream, settings: CsvReaderConfig) -> None:
+    """Read over the lines before the header (`skipRows`); quotes mean nothing there."""
+    for _ in range(settings.skip_rows):
+        if not _first_record(file, stream, settings.effective_delimiter, None):
+            return
+
+
 def _header_fields(file: InputFile, stream: BufferedStream, delimiter: str, quote: str | None) -> list[str]:
     line = b"\n"
     while line.strip(b"\r\n") == b"" and line:

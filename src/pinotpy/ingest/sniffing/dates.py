@@ -30,11 +30,14 @@ _MONTH_NAME: Final = r"(?i)(^|[^a-z])(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|no
 _NAMED: Final = tuple(
     date + time
     for date in (
-        "d MMM yyyy", "d-MMM-yyyy", "d/MMM/yyyy", "d-MMM-yy", "MMM d, yyyy", "MMMM d, yyyy", "d MMMM yyyy",
+        "d MMM yyyy", "d-MMM-yyyy", "d/MMM/yyyy", "MMM d, yyyy", "MMMM d, yyyy", "d MMMM yyyy",
         "d. MMMM yyyy", "yyyy-MMM-d", "EEE, d MMM yyyy", "EEE MMM d HH:mm:ss yyyy",
+        "d MMM yy", "d-MMM-yy", "d/MMM/yy", "MMM d, yy", "MMMM d, yy", "d MMMM yy", "d. MMMM yy", "EEE, d MMM yy",
     )
     for time in ("", " HH:mm", " HH:mm:ss", " HH:mm:ss Z", ":HH:mm:ss Z", " h:mm a", " h:mm:ss a")
 )  # fmt: skip
+# Of the year 100, in milliseconds since 1970: yyyy takes two digits, too, for years before.
+_YEAR_100_MS: Final = -59_011_459_200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def date_guess(values: pa.Array, prefers: Iterable[str]) -> DateGuess | None:
     if every(values, _MONTH_NAME):
         for pattern in _NAMED:
             instants = _instants(pattern, values)
-            if instants is not None:
+            if instants is not None and instants[0] >= _YEAR_100_MS:
                 return DateGuess(pattern, ("named",), range_ms=instants)
     return None
 

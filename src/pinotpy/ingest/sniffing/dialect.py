@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,6 +25,8 @@ _RECORDS: Final = 400
 _DELIMITERS: Final = ("\t", ";", "|", ",", "^", "\x01", ":")
 # The reader's settings have no word for "no quotes": a mark that no text has.
 NO_QUOTE: Final = "\x1f"
+# What some spreadsheets write first.
+_DECLARED_DELIMITER: Final = re.compile(r'(?i)"?sep=(?P<mark>[\t;|,^:])"?(?=\n|$)')
 _SHOWN: Final = {"\t": "tab", "\x01": "\\x01"}
 
 
@@ -34,7 +36,7 @@ class Dialect:
 
     Attributes:
         fields: of the header where there is one, else as many empty texts as there are columns.
-        records: the first rows behind it.
+        records: the first rows behind it. skip_rows: lines before the header, or the first row.
     """
 
     encoding: str | None
@@ -46,6 +48,7 @@ class Dialect:
     fields: tuple[str, ...]
     records: tuple[tuple[str, ...], ...] = ()
     guesses: tuple[Guess, ...] = field(default=())
+    skip_rows: int = 0
 
     def reader_config(self) -> dict[str, Any]:
         """Settings of the CSV reader, without the names of columns."""
@@ -55,6 +58,7 @@ class Dialect:
             "escapeCharacter": self.escape,
             "commentMarker": self.comment,
             "encoding": self.encoding,
+            "skipRows": self.skip_rows or None,
             "skipRepeatedHeader": True if self.has_header else None,
         }
         return {name: value for name, value in settings.items() if value is not None}
@@ -74,7 +78,22 @@ def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None
         text = text[: text.rindex("\n") + 1]
     if not text.strip("\n"):
         return None
+    skip_rows, why_skipped, sure_skipped = wishes.skip_rows or 0, "", 1.0
+    declared = _DECLARED_DELIMITER.match(text) if wishes.skip_rows is None else None
+    if declared is not None:
+        skip_rows, why_skipped = 1, f"{declared[0]!r} is no row: it says what stands between fields"
+        wishes = replace(wishes, delimiter=wishes.delimiter or declared["mark"])
+    whole_text, text = text, _without_lines(text, skip_rows)
     comment = _comment(text) if wishes.comment is None else wishes.comment or None
+    if wishes.skip_rows is None and comment is None and not skip_rows:
+        skip_rows = _num_before_header(text, wishes)
+        if skip_rows:
+            text, sure_skipped = _without_lines(text, skip_rows), 0.8
+            why_skipped = (
+                f"before the header; the first one is {whole_text.lstrip(chr(10)).partition(chr(10))[0][:40]!r}"
+            )
+    if not text.strip("\n"):
+        return None
     num_comments = 0
     if comment is not None:
         lines = text.split("\n")
@@ -102,6 +121,9 @@ def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None
               "--encoding windows-1252" if encoding != "windows-1252" else "--encoding iso-8859-15",
               "" if sure_encoding == 1 else "it is not UTF-8, and has no mark that says what it is"),
     ]  # fmt: skip
+    if skip_rows or wishes.skip_rows is not None:
+        lines_left_out = f"{skip_rows} line{'s' * (skip_rows != 1)}"
+        guesses.append(Guess("left out", lines_left_out, sure_skipped, "--skip-rows 0", why_skipped))
     if comment is not None or wishes.comment is not None:
         why = f"{num_comments:,} lines that begin so are left out of the first rows" if comment is not None else ""
         sure = 0.8 if wishes.comment is None else 1.0
@@ -109,7 +131,7 @@ def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None
     if escape is not None or wishes.escape is not None:
         why = f"{escape}{quote} stands in the text, {quote * 2} does not" if wishes.escape is None else ""
         guesses.append(Guess("escape", escape or "none", 0.8 if why else 1.0, "--escape none", why))
-    return Dialect(encoding, delimiter, quote, escape, comment, has_header, fields, rows, tuple(guesses))
+    return Dialect(encoding, delimiter, quote, escape, comment, has_header, fields, rows, tuple(guesses), skip_rows)
 
 
 def _encoding(head: bytes, is_whole: bool, wishes: Wishes) -> tuple[str | None, float]:
@@ -133,6 +155,44 @@ def _encoding(head: bytes, is_whole: bool, wishes: Wishes) -> tuple[str | None, 
     except UnicodeDecodeError:
         return "windows-1252", 0.7
     return None, 1.0
+
+
+def _without_lines(text: str, count: int) -> str:
+    return text.split("\n", count)[count] if text.count("\n") >= count else ""
+
+
+def _num_before_header(text: str, wishes: Wishes) -> int:
+    """How many lines stand before a table: titles, of one field each, or of fewer than the table has where a blank line
+    follows. From the header on all records must have equally many fields, and the header must be one beyond doubt.
+    """
+    quote = _quote(text) if wishes.quote is None else wishes.quote or NO_QUOTE
+    escape = _escape(text, quote) if wishes.escape is None else wishes.escape or None
+    for delimiter in (wishes.delimiter,) if wishes.delimiter else _DELIMITERS:
+        reader = csv.reader(io.StringIO(text), delimiter=delimiter, quotechar=quote, escapechar=escape, strict=False)
+        records: list[list[str]] = []
+        begins: list[int] = []  # lines before each record
+        try:
+            while len(records) < _RECORDS:
+                begins.append(reader.line_num)
+                records.append(next(reader))
+        except (csv.Error, StopIteration):
+            pass
+        while records and not records[-1]:
+            records.pop()
+        width = len(records[-1]) if records else 0
+        first = len(records)
+        while first and len(records[first - 1]) == width:
+            first -= 1
+        table, before = records[first:], [record for record in records[:first] if record]
+        if width < 2 or len(table) < 2 or not before or wishes.header is False:
+            continue
+        follows_blank = not records[first - 1]
+        if max(map(len, before)) >= (width if follows_blank else 2) or any(not name.strip() for name in table[0]):
+            continue
+        is_header, sure, _ = _header(table, width, wishes, delimiter)
+        if is_header and not any(map(_is_value, table[0])) and (follows_blank or sure == 1):
+            return begins[first]
+    return 0
 
 
 def _comment(text: str) -> str | None:

@@ -45,7 +45,8 @@ class Wishes:
         date_order: "ymd", "dmy" or "mdy". decimal_comma: whether numbers have a comma before their fraction.
         null_texts: further texts that are no value, in every column. kept_texts: texts that are values, though they
             mean none elsewhere.
-        time_column: "" for none. quote, escape, comment: marks of CSV, "" for none.
+        time_column: "" for none. quote, escape, comment: marks of CSV, "" for none. skip_rows: lines before the header
+            of CSV.
     """
 
     file_format: str | None = None
@@ -61,6 +62,7 @@ class Wishes:
     escape: str | None = None
     comment: str | None = None
     kept_texts: tuple[str, ...] = ()
+    skip_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

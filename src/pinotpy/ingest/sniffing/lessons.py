@@ -126,7 +126,7 @@ def _remedy(one: Rejected, reject_share: float | None, *, is_new: bool) -> str:
             else "the table's column keeps its type: --table NAME loads the file into a table of its own"
         )
     elif "fields, expected" in one.cause:
-        remedies.append("check --delimiter and --quote")
+        remedies.append("check --delimiter and --quote, and --skip-rows N where lines stand before the header")
     if reject_share is not None:
         remedies.append(f"--reject-share {reject_share:g} leaves such rows out")
     return ", ".join(remedies)

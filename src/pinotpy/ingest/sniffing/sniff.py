@@ -172,6 +172,8 @@ def _refuse_csv_wishes(wishes: Wishes, file_format: FileFormat) -> None:
         "--encoding": wishes.encoding,
     }
     named = [flag for flag, value in given.items() if value is not None]
+    if wishes.skip_rows is not None:
+        named.append("--skip-rows")
     if wishes.header is not None:
         named.append("--header" if wishes.header else "--no-header")
     if named:

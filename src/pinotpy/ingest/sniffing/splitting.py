@@ -120,7 +120,8 @@ def _quote(config: Mapping[str, Any]) -> int:
 def _csv_head(content: mmap.mmap, config: Mapping[str, Any]) -> int | None:
     """Where the first row begins, behind the file's own header; None: rows of such a file are not found by lines."""
     encoding = codecs.lookup(str(config.get("encoding") or "utf-8")).name
-    if not encoding.startswith(_LIKE_ASCII) or config.get("escapeCharacter") or config.get("commentMarker"):
+    others = ("escapeCharacter", "commentMarker", "skipRows")
+    if not encoding.startswith(_LIKE_ASCII) or any(config.get(name) for name in others):
         return None
     end = content.find(b"\n", 0, _SEARCHED_BYTES)
     if end < 0 or content.find(b"\r", 0, end) not in (-1, end - 1):

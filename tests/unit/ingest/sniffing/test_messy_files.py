@@ -151,11 +151,24 @@ def test_dates_in_nine_orders(tmp_path: Path, separator: str, order: str) -> Non
         ("2021-01-31 13:05:07+01:00", day(2021, 1, 31, 12, 5, 7)),
         ("31 Jan 2021", day(2021, 1, 31)),
         ("Jan 31, 2021", day(2021, 1, 31)),
+        ("31-Jan-21", day(2021, 1, 31)),
+        ("31 Jan 21", day(2021, 1, 31)),
+        ("31/Jan/21", day(2021, 1, 31)),
+        ("31-Jan-21 13:05", day(2021, 1, 31, 13, 5)),
+        ("Jan 31, 21", day(2021, 1, 31)),
+        ("January 31, 21", day(2021, 1, 31)),
+        ("31. January 21", day(2021, 1, 31)),
+        ("Sun, 31 Jan 21", day(2021, 1, 31)),
     ],
 )
 def test_dates_with_times_zones_and_names(tmp_path: Path, text: str, expected: datetime) -> None:
     file = built(tmp_path, f'id;at\n1;"{text}"\n')
     assert (file.types["at"], file.rows[0]["at"]) == ("TIMESTAMP", expected)
+
+
+def test_years_of_two_and_of_four_digits_beside_names_of_months(tmp_path: Path) -> None:
+    file = built(tmp_path, "id,at\n1,05-Jan-2025\n2,05-Feb-25\n3,05-Mar-99\n")
+    assert [row["at"] for row in file.rows] == [day(2025, 1, 5), day(2025, 2, 5), day(1999, 3, 5)]
 
 
 def test_dates_some_of_which_have_a_time(tmp_path: Path) -> None:
@@ -230,6 +243,41 @@ def test_letters_of_any_script_stay_in_names(tmp_path: Path) -> None:
     file = built(tmp_path, "цена,店名,ราคา,Le prix (€),Stra\u00dfe,e\u0301t\u00e9\n1,2,3,4,5,6\n")
     assert file.rows == [{"цена": 1, "店名": 2, "ราคา": 3, "Le_prix": 4, "Straße": 5, "été": 6}]
     assert file.reading.sniffed.names_changed == {"Le_prix": "Le prix (€)", "été": "e\u0301t\u00e9"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_first_line_that_declares_the_delimiter_is_no_header(tmp_path: Path, encoding: str) -> None:
+    file = built(tmp_path, "sep=;\r\nid;t\r\n1;a,b\r\n2;c\r\n".encode(encoding))
+    assert file.rows == [{"id": 1, "t": "a,b"}, {"id": 2, "t": "c"}]
+    assert ("left out", "1 line") in [(guess.subject, guess.value) for guess in file.reading.sniffed.guesses]
+    assert file.reading.table_document["ingestionConfig"]["batchIngestionConfig"]["batchConfigMaps"][0][
+        "recordReader.prop.skipRows"
+    ] == "1"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["Sales\n", "Sales 2025\n\n", "Sales\nby, city\n\n", "\nSales\nof \"January\"\n\n\n",
+     "made on,2025-01-05\n\n"],
+)  # fmt: skip
+@pytest.mark.parametrize("end", ["\n", "\r"])
+def test_lines_before_the_header_are_left_out_and_told(tmp_path: Path, before: str, end: str) -> None:
+    text = (before + "id,city,n\n1,Oslo,5\n2,Rome,6\n").replace("\n", end)
+    file = built(tmp_path, text)
+    assert file.rows == [{"id": 1, "city": "Oslo", "n": 5}, {"id": 2, "city": "Rome", "n": 6}]
+    (told,) = [guess for guess in file.reading.sniffed.guesses if guess.subject == "left out"]
+    assert told.flag == "--skip-rows 0" and "before the header" in told.why
+    asked = built(tmp_path, text, "asked.csv", skip_rows=before.count("\n"))
+    assert asked.rows == file.rows
+
+
+def test_what_may_be_a_header_is_not_left_out(tmp_path: Path) -> None:
+    for number, text in enumerate(("text\nhello, world\nfoo, bar\n", "a,b\n1,2,3\n4,5,6\n", "a\n1,2\n3,4\n")):
+        with pytest.raises(DataError, match="--skip-rows N where lines stand before the header"):
+            built(tmp_path, text, f"{number}.csv")
+    assert built(tmp_path, "x\na,b\n1,2\n3,4\n", "one.csv", skip_rows=2, header=False).rows[0] == {
+        "col_1": 1, "col_2": 2,
+    }  # fmt: skip
 
 
 def test_carriage_returns_alone_end_lines(tmp_path: Path) -> None:
@@ -318,6 +366,26 @@ def test_nested_records_of_json(tmp_path: Path, form: str) -> None:
         "late": "INT",
     }  # fmt: skip
     assert file.rows == FLAT
+
+
+def test_lists_of_whole_and_other_numbers_are_numbers(tmp_path: Path) -> None:
+    file = built(
+        tmp_path, '{"a":[1.5,3],"r":{"b":[1]}}\n{"a":[1,2],"r":{"b":[null,2.5]}}\n{"a":[null,0.5]}\n', "t.json"
+    )
+    assert file.types == {"a": "DOUBLE[]", "r_b": "DOUBLE[]"}
+    assert file.rows == [
+        {"a": [1.5, 3.0], "r_b": [1.0]}, {"a": [1.0, 2.0], "r_b": [2.5]}, {"a": [0.5], "r_b": None},
+    ]  # fmt: skip
+
+
+def test_records_of_lists_may_hold_values_of_several_kinds(tmp_path: Path) -> None:
+    file = built(tmp_path, '{"l":[{"x":[1]},{"x":{"y":1}}]}\n{"l":[{"x":1}]}\n', "t.json")
+    assert file.rows == [{"l": '[{"x":[1]},{"x":{"y":1}}]'}, {"l": '[{"x":1}]'}]
+
+
+def test_numbers_of_records_within_records_stay_numbers(tmp_path: Path) -> None:
+    file = built(tmp_path, '{"r":{"l":[{"x":1},{"x":2.5}],"n":1}}\n{"r":{"l":[{"x":7}],"n":2.5}}\n', "t.json")
+    assert file.rows == [{"r_l": '[{"x":1},{"x":2.5}]', "r_n": 1.0}, {"r_l": '[{"x":7}]', "r_n": 2.5}]
 
 
 def test_a_name_that_lies_about_the_format(tmp_path: Path) -> None:
