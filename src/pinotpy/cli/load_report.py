@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,7 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import RowPipeline, read_rows
-from pinotpy.ingest.readers.spec import InputFile
+from pinotpy.ingest.readers.spec import FileFormat, InputFile
 from pinotpy.ingest.sniffing.building import Reading
 from pinotpy.ingest.sniffing.documents import why_no_time_column
 from pinotpy.ingest.sniffing.guess import ColumnGuess, Guess
@@ -27,7 +27,12 @@ from pinotpy.ingest.sniffing.lessons import HEADER_AGAIN, cause_lines
 ROWS_SHOWN: Final = 5
 COLUMNS_SHOWN: Final = 60
 _CELL_CHARACTERS: Final = 60
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - shown without its zone
+# By whether the table keeps nulls.
+_REPLACED: Final = {
+    True: "values that are no number (NaN), read as no value: queries see null",
+    False: "values that are no number (NaN), stored as the default",
+}
 
 
 def print_reading(console: Console, reading: Reading) -> None:
@@ -59,10 +64,12 @@ def guesses_of(reading: Reading) -> list[Guess]:
     segments = reading.table_config.segments
     time_column = segments.time_column_name
     why_time = "" if time_column else why_no_time_column(reading.sniffed.columns)
+    # Formats that can say null keep an empty text.
+    empty = "an empty field" if reading.sniffed.file_format in (FileFormat.CSV, FileFormat.TSV) else "null"
     null_texts = dict.fromkeys(text for column in reading.sniffed.columns for text in column.null_texts)
     return [
         *reading.sniffed.guesses,
-        Guess("no value", ", ".join(["an empty field", *map(repr, list(null_texts)[:6])]), 1.0, "--null-text TEXT",
+        Guess("no value", ", ".join([empty, *map(repr, list(null_texts)[:6])]), 1.0, "--null-text TEXT",
               "adds a text; --keep-text TEXT takes one away"),
         Guess("table", reading.table_config.raw_table_name, 1.0, "--table NAME"),
         Guess("time column", time_column or "none", 0.8 if time_column else 1.0,
@@ -95,8 +102,8 @@ def left_out(reading: Reading) -> list[str]:
     lines += [f"rejected: {line}" for line in cause_lines(reading.rejects)]
     if reading.report is not None:
         for name, what in (
-            ("cuts_by_column", "texts cut to maxLength"),
-            ("defaults_by_column", "values that are no number, stored as the default"),
+            ("cuts_by_column", "texts cut before a NUL character, or to maxLength where the column has a shorter one"),
+            ("defaults_by_column", _REPLACED[_keeps_nulls(reading)]),
             ("dropped_by_column", "entries left out of lists (null, NaN)"),
             ("unmapped_by_field", "values that no column takes, as columns read fields of records and this is none"),
         ):
@@ -105,6 +112,10 @@ def left_out(reading: Reading) -> list[str]:
                 lines.append(f"{what}: {', '.join(f'{column} {count:,}' for column, count in counts.most_common(10))}")
         lines += list(reading.report.warnings)
     return lines
+
+
+def _keeps_nulls(reading: Reading) -> bool:
+    return bool(reading.schema.enable_column_based_null_handling or reading.table_config.indexing.null_handling_enabled)
 
 
 def _is_read(field: str, reading: Reading) -> bool:
@@ -221,7 +232,7 @@ def _shown(value: Any, data_type: DataType) -> Any:
             return float(str(np.float32(value)))  # the digits of the FLOAT, not of the double that is nearest to it
         case int() if data_type is DataType.TIMESTAMP:
             try:
-                return (_EPOCH + timedelta(milliseconds=value)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+                return (_EPOCH + timedelta(milliseconds=value)).isoformat(" ", "milliseconds")
             except OverflowError:
                 return value
         case bytes() if data_type is DataType.BIG_DECIMAL:

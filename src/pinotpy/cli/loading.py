@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -66,6 +69,23 @@ def table_name_of(file: str) -> str:
     stem = file_name(file).split(".", 1)[0]
     name = plain_name_of(stem).replace("__", "_")
     return check_table_name(name or "data")
+
+
+def with_streams_kept(files: Sequence[str], folder: Path) -> list[str]:
+    """The files, with copies in a folder of those that can be read only once: pipes, and `-`, standard input."""
+    kept: list[str] = []
+    for number, uri in enumerate(files):
+        is_input = uri == "-"
+        path = Path("/dev/stdin") if is_input else local_path(uri) if scheme_of(uri) in LOCAL_SCHEMES else None
+        if path is None or not (is_input or path.is_fifo() or path.is_char_device() or path.is_socket()):
+            kept.append(uri)
+            continue
+        copy = folder / f"stream-{number}" / ("stdin" if is_input else path.name)
+        copy.parent.mkdir(parents=True)
+        with nullcontext(sys.stdin.buffer) if is_input else path.open("rb") as stream, copy.open("wb") as target:
+            shutil.copyfileobj(stream, target)
+        kept.append(str(copy))
+    return kept
 
 
 def local_files(files: Sequence[str], work_dir: Path) -> list[InputFile]:

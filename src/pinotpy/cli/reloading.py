@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def follow_reloads(
     client: ControllerClient, jobs: Sequence[str], *, wait: bool, timeout_s: float, as_json: bool
 ) -> None:
-    """Print the status of reloads, after they are over if `wait`. RemoteError: some replicas could not be reloaded."""
+    """Print the status of reloads, after they are over if `wait`. RemoteError: some replicas could not be reloaded,
+    or not as the table asks.
+    """
     from rich.progress import Progress
 
     statuses = [client.reload_status(job) for job in jobs]
@@ -34,6 +36,8 @@ def follow_reloads(
     typer.echo(json.dumps(statuses, indent=2) if as_json else "\n".join(_words(status) for status in statuses))
     if any(status["failureCount"] for status in statuses):
         raise RemoteError("some replicas could not be reloaded and are served as they were")
+    if any(status["status"] == "COMPLETED_WITH_ERRORS" for status in statuses):
+        raise RemoteError("a reload does not bring all that the table asks for: build the segments named above again")
 
 
 def _show(progress: Progress, bar: TaskID, over: int, every: int) -> None:
@@ -53,5 +57,8 @@ def _words(status: dict[str, Any]) -> str:
         f"  {failure['segmentName']} on {failure['serverName']}: {failure['error']['errorMessage']}"
         for failure in status["segmentReloadFailures"] or ()
     ]
-    lines += [f"  {name} stays as it was built: {why}" for name, why in status.get("rebuildSegments", {}).items()]
+    lines += [
+        f"  {name} lacks what only building it again brings: {why}"
+        for name, why in status.get("rebuildSegments", {}).items()
+    ]
     return "\n".join(lines)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +120,19 @@ def test_each_step_is_a_line_that_goes_on() -> None:
         ("uploading", 1, 2),
         ("online", 0, 2),
     ]
+
+
+@pytest.mark.parametrize("command", [("load", "--dry-run"), ("table", "infer")])
+def test_standard_input_and_pipes_are_read(
+    pinotpy: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(CSV.encode())))
+    ended = pinotpy(*command, "-", "--table", "orders", "--json")
+    assert (ended.status, ended.document["files"][0]["numRows"]) == (0, 7), ended
+    pipe = tmp_path / "orders.csv"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as writer:
+        written = writer.submit(pipe.write_text, CSV)
+        ended = pinotpy(*command, pipe, "--json")
+        written.result()
+    assert (ended.document["table"], ended.document["files"][0]["numRows"]) == ("orders", 7)

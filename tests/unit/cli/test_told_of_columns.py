@@ -82,8 +82,8 @@ def test_load_notes_what_became_of_values(tmp_path: Path) -> None:
     existing = Schema.from_json(SCHEMA), TableConfig.from_json(CONFIG)
     (reading,) = build(request, tmp_path / "work", existing, lambda step, done, total: None)
     assert left_out(reading) == [
-        "texts cut to maxLength: text 2",
-        "values that are no number, stored as the default: size 1",
+        "texts cut before a NUL character, or to maxLength where the column has a shorter one: text 2",
+        "values that are no number (NaN), read as no value: queries see null: size 1",
         "entries left out of lists (null, NaN): marks 3",
     ]
     (made,) = build(request, tmp_path / "other", None, lambda step, done, total: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ NAME = "load"
 def run(
     guessing: GuessOptions,
     common: ControllerOptions,
-    files: Annotated[list[str], typer.Argument(help="files or URIs", metavar="FILE|URI...")],
+    files: Annotated[list[str], typer.Argument(help="files or URIs; - is standard input", metavar="FILE|URI...")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be done; nothing is sent")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="with --dry-run: folder for schema.json and table.json")
@@ -59,6 +60,7 @@ def run(
     )
     with tempfile.TemporaryDirectory(prefix="pinotpy-load-") as scratch, ends_on_sigterm():
         work_dir = Path(scratch)
+        request = replace(request, files=loading.with_streams_kept(files, work_dir))
         if dry_run:
             with options.progress(common.as_json) as bar:
                 readings = loading.build(request, work_dir, None, loading.told_by(bar))

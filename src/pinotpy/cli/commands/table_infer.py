@@ -19,7 +19,7 @@ NAME = "table infer"
 @takes(guess_options)
 def run(
     guessing: GuessOptions,
-    files: Annotated[list[str], typer.Argument(help="files or URIs", metavar="FILE|URI...")],
+    files: Annotated[list[str], typer.Argument(help="files or URIs; - is standard input", metavar="FILE|URI...")],
     out: Annotated[Path | None, typer.Option("--out", help="folder for schema.json and table.json")] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -27,8 +27,9 @@ def run(
     from pinotpy.cli.load_showing import show_dry_run, write_documents
 
     table = guessing.table or loading.table_name_of(files[0])
-    request = loading.LoadRequest(files, table, guessing.wishes, reject_share=guessing.reject_share)
     with tempfile.TemporaryDirectory(prefix="pinotpy-infer-") as scratch:
+        kept = loading.with_streams_kept(files, Path(scratch))
+        request = loading.LoadRequest(kept, table, guessing.wishes, reject_share=guessing.reject_share)
         with options.progress(as_json) as bar:
             readings = loading.build(request, Path(scratch), None, loading.told_by(bar))
         if out is not None:

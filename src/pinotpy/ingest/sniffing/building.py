@@ -24,7 +24,7 @@ from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.readers.spec import InputFile
 from pinotpy.ingest.sniffing.documents import checked_documents, schema_document, table_document, time_column_of
 from pinotpy.ingest.sniffing.guess import Lessons, Wishes
-from pinotpy.ingest.sniffing.lessons import HEADER_AGAIN, Rejected, cause_lines, learned, share_for
+from pinotpy.ingest.sniffing.lessons import HEADER_AGAIN, Rejected, cause_lines, learned, share_for, wider_type
 from pinotpy.ingest.sniffing.reading_all import Build, Progress
 from pinotpy.ingest.sniffing.sniff import NO_LESSONS, Sniffed, sniff_file
 from pinotpy.ingest.sniffing.splitting import parts_of
@@ -217,9 +217,11 @@ def _told(before: Lessons, after: Lessons, sniffed: Sniffed) -> list[str]:
         fresh = values[len(before.late.get(name, ())) :]
         if fresh:
             text, kept = fresh[0].text[:40], types[name]
+            # Nobody means no value by a number.
+            as_null = "" if wider_type(fresh[0].text) else f"--null-text {text!r} reads it as no value, "
             lines.append(
-                f"column '{name}': row {fresh[0].row:,} has {text!r}, which is no {kept}; guessed again (--null-text "
-                f"{text!r} reads it as no value, --type {name}={kept} keeps the type and rejects such rows)"
+                f"column '{name}': row {fresh[0].row:,} has {text!r}, which is no {kept}; guessed again ({as_null}"
+                f"--type {name}={kept} keeps the type and rejects such rows)"
             )
     if after.encoding != before.encoding:
         lines.append(f"the text is not UTF-8 further down: read as {after.encoding} (--encoding)")
@@ -305,6 +307,7 @@ def build_files(
         build(number, {}, lambda lessons: new_table(table, wishes, lessons, replication=replication))
         for number in range(len(files))
     ]
+    _check_common_columns(readings)
     columns = joined_columns([reading.sniffed for reading in readings])
     wanted = {column.name: column.type_text for column in columns}
     if all({c.name: c.type_text for c in reading.sniffed.columns} == wanted for reading in readings):
@@ -322,3 +325,17 @@ def build_files(
         build(number, {c.name: wanted[c.name] for c in reading.sniffed.columns}, lambda lessons: joined)
         for number, reading in enumerate(readings)
     ]
+
+
+def _check_common_columns(readings: Sequence[Reading]) -> None:
+    """Raise UserError where a file has no column of those before it: one table of both would have rows of nulls."""
+    known: dict[str, None] = {}
+    for reading in readings:
+        names = [column.name for column in reading.sniffed.columns]
+        if known and known.keys().isdisjoint(names):
+            raise UserError(
+                f"'{reading.file.name}' has none of the columns of '{readings[0].file.name}', found "
+                f"{', '.join(names[:10])}, expected some of {', '.join(list(known)[:10])}: load it into a table of "
+                "its own"
+            )
+        known |= dict.fromkeys(names)

@@ -20,7 +20,7 @@ from pinotpy.ingest.sniffing.guess import NULL_TEXTS, NULL_TEXTS_OF_TEXT, Column
 from pinotpy.ingest.sniffing.matching import every
 from pinotpy.ingest.sniffing.near_types import why_text
 from pinotpy.ingest.sniffing.numbers_as_times import NumberTimes, guessed_times, wished_times
-from pinotpy.ingest.sniffing.texts import FINER_THAN_MILLIS, Marks, TextGuess, guess_text
+from pinotpy.ingest.sniffing.texts import BEYOND_64_BITS, BEYOND_DOUBLE, FINER_THAN_MILLIS, Marks, TextGuess, guess_text
 from pinotpy.ingest.time_values import millis_from_temporal
 
 _TIME_NAME: Final = re.compile(
@@ -126,6 +126,9 @@ def column_guess(
         guess = _as_wished(data_type, guess, marks)
     elif guess.data_type is DataType.STRING and not guess.why:
         guess = replace(guess, why=why_text(found.texts, marks))
+    elif not len(found.texts) and (words := [text for text in found.nulls if text not in found.nulls_of_text]):
+        word = shlex.quote(words[0])
+        guess = replace(guess, why=f"only texts such as {words[0]!r}, which --null-text {word} makes no value")
     nulls = found.nulls_of_text if guess.data_type is DataType.STRING else found.nulls
     nulls = tuple(dict.fromkeys((*nulls, *wishes.null_texts)))
     value = expressions.without_nulls(own, nulls)
@@ -195,7 +198,11 @@ def _flag(name: str, guess: TextGuess) -> str:
         return f"--date-order {guess.orders[1]}"
     if guess.decimal_comma is not None and guess.confidence < 1:
         return "--decimal-point" if guess.decimal_comma else "--decimal-comma"
-    return f"--type {name}=STRING" if guess.data_type is not DataType.STRING else f"--type {name}=LONG"
+    if guess.why == BEYOND_DOUBLE:
+        return f"--type {name}=BIG_DECIMAL"
+    if guess.data_type is not DataType.STRING:
+        return f"--type {name}=STRING"
+    return f"--type {name}={'BIG_DECIMAL' if guess.why == BEYOND_64_BITS else 'LONG'}"
 
 
 def _as_wished(data_type: DataType, guess: TextGuess, marks: Marks) -> TextGuess:

@@ -5,6 +5,7 @@ so, fields that only later records have become columns.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,7 +119,11 @@ def _remedy(one: Rejected, reject_share: float | None, *, is_new: bool) -> str:
     if one.cause == NOT_UTF8:
         return "name the file's --encoding, such as windows-1252"
     remedies = []
-    if one.column:
+    is_narrow = "whole number" in one.cause or "beyond the range" in one.cause
+    wider = wider_type(one.value) if is_narrow else None
+    if one.column and wider and is_new:
+        remedies.append(f"--type {one.column}={wider} takes it")
+    elif one.column:
         remedies += [f"--null-text {one.value!r} reads it as no value"] if one.value else []
         remedies.append(
             f"--type {one.column}=STRING takes it as text"
@@ -130,6 +135,13 @@ def _remedy(one: Rejected, reject_share: float | None, *, is_new: bool) -> str:
     if reject_share is not None:
         remedies.append(f"--reject-share {reject_share:g} leaves such rows out")
     return ", ".join(remedies)
+
+
+def wider_type(value: str) -> str | None:
+    """The type of numbers that takes a text; None: it is no number."""
+    if re.fullmatch(r"[+-]?\d+", value):
+        return "LONG" if -(1 << 63) <= int(value) < 1 << 63 else "BIG_DECIMAL"
+    return "DOUBLE" if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", value) else None
 
 
 def share_for(num_rejected: int, num_rows: int) -> float:

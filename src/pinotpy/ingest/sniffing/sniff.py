@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pinotpy.errors import UserError
+from pinotpy.errors import DataError, UserError
 from pinotpy.ingest.readers.compression import DamagedArchiveError
 from pinotpy.ingest.readers.spec import FileFormat, InputFile
 from pinotpy.ingest.sniffing.column_names import column_names_of
@@ -74,7 +74,14 @@ def _sniff(file: InputFile, wishes: Wishes, lessons: Lessons) -> Sniffed:
             return _sniff_csv(file, kind, replace(wishes, encoding=lessons.encoding), lessons)
         return _sniff_csv(file, kind, wishes, lessons)
     _refuse_csv_wishes(wishes, kind.file_format)
-    sample = read_sample(file, kind.file_format, {}, [], lessons.more_fields)
+    try:
+        sample = read_sample(file, kind.file_format, {}, [], lessons.more_fields)
+    except DataError as error:
+        if kind.file_format is FileFormat.JSON and not kind.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(
+            (b"{", b"[")
+        ):
+            raise DataError(f"{error.message}; if it is CSV, --format csv reads it") from error
+        raise
     return _sniffed(kind.file_format, {}, sample, kind.guesses, wishes, lessons, None)
 
 
@@ -114,9 +121,15 @@ def _sniffed(
     originals: Mapping[str, str] | None = None,
 ) -> Sniffed:
     kept_whole = {name for name, kind in wishes.types.items() if kind.strip().upper() in ("JSON", "STRING", "MAP")}
-    whole = {field for field in sample.table.schema.names if column_names_of([field])[0] in kept_whole}
+    whole = {
+        field for field in sample.table.schema.names if field in kept_whole or column_names_of([field])[0] in kept_whole
+    }
     fields = flat_fields(sample.table, is_declared=file_format in _DECLARING, whole=whole | set(lessons.whole))
     names = column_names_of([one.source for one in fields])
+    # A type may be wished by the field's own name, too.
+    own_names = {(originals or {}).get(one.source, one.source): name for one, name in zip(fields, names, strict=True)}
+    types = {name if name in names else own_names.get(name, name): kind for name, kind in wishes.types.items()}
+    wishes = replace(wishes, types=types)
     late = [lessons.late.get(name, ()) for name in names]
     texts = [text_values(one, wishes, values) for one, values in zip(fields, late, strict=True)]
     wished = Marks(wishes.decimal_comma, ("ymd", wishes.date_order) if wishes.date_order else ORDERS)

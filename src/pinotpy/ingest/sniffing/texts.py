@@ -6,6 +6,8 @@ before fractions and the order of dates, comes in as `Marks`.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -40,7 +42,8 @@ _BY_WORD: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
 }
 _CELLS_OF_JSON: Final = 1000
 FINER_THAN_MILLIS: Final = "finer than milliseconds: cut to them"
-_TOO_LONG: Final = "whole numbers of more than 64 bits, of which BIG_DECIMAL has every digit"
+BEYOND_64_BITS: Final = "whole numbers of more than 64 bits"
+BEYOND_DOUBLE: Final = "some are beyond the range of DOUBLE: they become Infinity or 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ def _number(values: pa.Array, marks: Marks) -> TextGuess | None:
     if every(values, _POINT) and not (marks.decimal_comma and is_comma):
         is_open = marks.decimal_comma is None and marks.comma_likely and every(values, _POINT_OR_THOUSANDS)
         if not is_open:
-            return TextGuess(DataType.DOUBLE)
+            return TextGuess(DataType.DOUBLE, why=BEYOND_DOUBLE if _is_beyond_double(values) else "")
         why = "1.234 may be a thousand or have a fraction"
         if not marks.writes_points:
             return TextGuess(DataType.DOUBLE, 0.5, why, decimal_comma=False)
@@ -155,20 +158,26 @@ def _number(values: pa.Array, marks: Marks) -> TextGuess | None:
     return TextGuess(guess.data_type, confidence, why, decimal_comma=comma)
 
 
+def _is_beyond_double(values: pa.Array) -> bool:
+    if not some(values, r"[eE][+-]?\d{3}|\d{300}"):
+        return False
+    for text in values.to_pylist():
+        number = float(text)
+        if math.isinf(number) or (number == 0 and re.search("[1-9]", re.split("[eE]", text)[0])):
+            return True
+    return False
+
+
 def _whole(values: pa.Array) -> TextGuess:
     digits = pc.max(pc.utf8_length(values)).as_py()
     if digits > 20:
-        return TextGuess(
-            DataType.STRING, 0.9, "whole numbers of more than 64 bits; --type NAME=BIG_DECIMAL has them all"
-        )
+        return TextGuess(DataType.STRING, 0.9, BEYOND_64_BITS)
     if some(values, r"^\+\d{7,}$"):
         return TextGuess(DataType.STRING, 0.8, "numbers with a + in front, as of telephones")
     try:
         numbers = values.cast(pa.int64())
     except pa.ArrowInvalid:
-        return TextGuess(
-            DataType.STRING, 0.9, "whole numbers of more than 64 bits; --type NAME=BIG_DECIMAL has them all"
-        )
+        return TextGuess(DataType.STRING, 0.9, BEYOND_64_BITS)
     extremes = pc.min_max(numbers).as_py()
     fits = extremes["min"] >= INT_MIN and extremes["max"] < -INT_MIN
     return TextGuess(DataType.INT if fits else DataType.LONG)

@@ -17,8 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from sniffed_files import built
 
-from pinotpy.cli.load_report import left_out
+from pinotpy.cli.load_report import first_rows, guesses_of, left_out
 from pinotpy.errors import DataError, UserError
+from pinotpy.ingest.readers.spec import InputFile
+from pinotpy.ingest.sniffing.building import build_files
+from pinotpy.ingest.sniffing.guess import Wishes
 
 
 def day(year: int, month: int, day_of_month: int, hour: int = 0, minute: int = 0, second: int = 0) -> datetime:
@@ -480,3 +483,69 @@ def test_times_beyond_1971_to_2071_are_no_time_column(tmp_path: Path) -> None:
     file = built(tmp_path, "id,born\n" + "\n".join(lines) + "\n")
     assert file.reading.table_config.segments.time_column_name is None
     assert any("'born' has times outside of 1971 to 2071" in line for line in file.reading.lines)
+
+
+def test_a_late_number_is_offered_a_type_of_numbers_and_no_null(tmp_path: Path) -> None:
+    file = built(tmp_path, "a\n" + "1\n" * 20_500 + "2.5\n")
+    (line,) = [line for line in file.reading.lines if "2.5" in line]
+    assert "--null-text" not in line and "--type a=INT keeps the type" in line
+    with pytest.raises(DataError, match=r"'2.5' is no whole number[^;]*; --type a=DOUBLE takes it, --reject-share"):
+        built(tmp_path, "a\n1\n2.5\n", "wished.csv", types={"a": "INT"})
+
+
+@pytest.mark.parametrize(
+    ("value", "type_and_flag", "why"),
+    [
+        ("1e400", ("DOUBLE", "--type a=BIG_DECIMAL"), "some are beyond the range of DOUBLE: they become Infinity or 0"),
+        (
+            "1e-400",
+            ("DOUBLE", "--type a=BIG_DECIMAL"),
+            "some are beyond the range of DOUBLE: they become Infinity or 0",
+        ),
+        ("0e-400", ("DOUBLE", "--type a=STRING"), ""),
+        ("123456789012345678901234", ("STRING", "--type a=BIG_DECIMAL"), "whole numbers of more than 64 bits"),
+        ("-", ("STRING", "--type a=LONG"), "only texts such as '-', which --null-text - makes no value"),
+    ],
+)
+def test_what_a_column_does_not_hold_is_told_with_the_flag_for_it(
+    tmp_path: Path, value: str, type_and_flag: tuple[str, str], why: str
+) -> None:
+    (column, _) = built(tmp_path, f"a,b\n{value},1\n").reading.sniffed.columns
+    assert ((column.type_text, column.flag), column.why) == (type_and_flag, why)
+
+
+def test_a_type_is_named_by_the_field_as_the_file_calls_it(tmp_path: Path) -> None:
+    text = "Kunde Nr.,n\n007,1\n"
+    assert built(tmp_path, text, types={"Kunde Nr.": "LONG"}).rows == [{"Kunde_Nr": 7, "n": 1}]
+    assert built(tmp_path, text, "new.csv", types={"Kunde_Nr": "LONG"}).rows == [{"Kunde_Nr": 7, "n": 1}]
+    whole = built(tmp_path, '{"a b":{"c":1}}\n', "t.json", types={"a b": "JSON"})
+    assert whole.rows == [{"a_b": '{"c":1}'}]
+
+
+def test_files_without_a_common_column_are_no_table(tmp_path: Path) -> None:
+    files = []
+    for name, text in (("a.csv", "x,y\n1,2\n"), ("b.csv", "p,q\n1,2\n")):
+        (tmp_path / name).write_text(text)
+        files.append(InputFile(tmp_path / name))
+    with pytest.raises(
+        UserError, match=r"'.*b.csv' has none of the columns of '.*a.csv', found p, q, expected some of x"
+    ):
+        build_files(files, "t", Wishes(), tmp_path)
+
+
+def test_csv_that_is_called_json_is_told_how_it_is_read(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="if it is CSV, --format csv reads it"):
+        built(tmp_path, "a,b\n1,x\n", "t.json")
+
+
+def test_changed_values_and_what_is_no_value_are_told_as_they_are(tmp_path: Path) -> None:
+    file = built(tmp_path, "a,at\nx\0y,0025-01-05\nz,2025-01-05\n")
+    assert "texts cut before a NUL character, or to maxLength where the column has a shorter one: a 1" in left_out(
+        file.reading
+    )
+    assert first_rows(file.reading)[0]["at"] == "0025-01-05 00:00:00.000"
+    pq.write_table(pa.table({"n": [float("nan"), 1.0], "t": ["", "x"]}), tmp_path / "source")
+    file = built(tmp_path, (tmp_path / "source").read_bytes(), "t.parquet")
+    assert file.rows == [{"n": None, "t": ""}, {"n": 1.0, "t": "x"}]
+    assert "values that are no number (NaN), read as no value: queries see null: n 1" in left_out(file.reading)
+    assert [guess.value for guess in guesses_of(file.reading) if guess.subject == "no value"] == ["null"]
