@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.routing.replica_groups import instance_selector, routing_by_groups
 from pinotpy.broker.routing.segment_pruner import PrunedTable, SegmentPruner, TellUnused, tell_nobody
-from pinotpy.broker.routing.table_routing import TableRouting, chains_of
+from pinotpy.broker.routing.table_routing import TableRouting, chains_of, with_readers
 from pinotpy.broker.routing.time_boundary import side_of_offline, side_of_realtime, time_column
 from pinotpy.clock import Clock
 from pinotpy.cluster.living_replicas import living_replicas, taking_queries
@@ -259,8 +259,12 @@ class ClusterCatalog:
             return known.routing
         live = taking_queries(view.live_instances, view.instance_configs)
         is_realtime = table_name.endswith(_REALTIME)
-        replicas = living_replicas(ideal.partitions, reached, live, loading, hidden, is_realtime=is_realtime)
+        replicas: Mapping[str, tuple[str, ...]] = living_replicas(
+            ideal.partitions, reached, live, loading, hidden, is_realtime=is_realtime
+        )
         chains = chains_of(ideal.partitions, reached, replicas) if is_realtime else ()
+        if chains:
+            replicas = with_readers(replicas, chains, ideal.partitions, reached)
         if kind is InstanceSelector.BALANCED:
             routing = TableRouting(table_name, replicas, chains)
         else:

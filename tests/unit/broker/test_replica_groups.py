@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinotpy.broker.routing.replica_groups import groups_of, routing_by_groups
-from pinotpy.broker.routing.table_routing import TableRouting
+from pinotpy.broker.routing.table_routing import TableRouting, with_readers
 from pinotpy.broker.scatter import scatter
 from pinotpy.cluster.instance_partitions import InstancePartitions
 from pinotpy.config.serving import InstanceSelector
@@ -218,7 +218,9 @@ def test_a_chain_is_asked_of_the_server_that_answers_for_the_rest_of_its_family(
     assert all(set(each) == {"B"} for each in lagging)
     # Nobody has begun the last segment: it goes on in the rows of the one before. B lacks the sealed one: it is out.
     for of_a, expected in ((("A", "B"), {"A", "B"}), (("A",), {"A"})):
-        living = ideal | {"a": of_a, "a2": ()}
+        shown = ideal | {"a": of_a, "a2": ()}
+        external = {name: dict.fromkeys(servers, "CONSUMING") for name, servers in shown.items()}
+        living = with_readers(shown, chains, states(ideal), external)
         routing = routing_by_groups("t_REALTIME", living, chains, STRICT, None, states(ideal))
         chosen = [routing.select(number).assignment for number in range(20)]
         assert {server for each in chosen for server in each} == expected

@@ -14,7 +14,7 @@ from math import lcm
 from typing import Protocol
 
 from pinotpy.broker.routing.turns import fair_turn
-from pinotpy.cluster.llc_names import parse_llc_name
+from pinotpy.cluster.llc_names import known_llc_name, parse_llc_name
 
 Assignment = dict[str, tuple[str, ...]]  # server instance → segments that it answers for
 
@@ -64,7 +64,8 @@ class ReplicaSelector(Protocol):
 class TableRouting:
     """Segments of one table half and their living replicas.
 
-    replicas: segment → instances that have it ONLINE or CONSUMING and live, sorted. Empty = unavailable.
+    replicas: segment → instances that have it ONLINE or CONSUMING and live, sorted; of a member of a chain also those
+        that read on into it (with_readers). Empty = unavailable.
     chains: of every partition of a stream the segments that are not done everywhere, in their order. One server answers
         for a whole chain, since only it knows where its segments meet; they come last among those it is asked for.
     selector: None: balanced, each segment by itself.
@@ -266,15 +267,12 @@ def owned_chains(
 def _whole_chain(
     replicas: Mapping[str, tuple[str, ...]], chain: Sequence[str], excluded: frozenset[str]
 ) -> tuple[list[str], Sequence[str]]:
-    """The servers that have the chain, and what of it they have: all, or all but the last segment, which goes on in the
-    rows that they read; else as much of its end as one server has. What is left over is asked for as a segment by
-    itself: until it is done, nobody has it as one, and that is told.
+    """The servers that have the chain, and what of it they have: all, else as much of its end as one server has. What
+    is left over is asked for as a segment by itself: until it is done, nobody has it as one, and that is told.
     """
     for first in range(len(chain)):
         members = chain[first:]
         servers = _servers_of(replicas, members)
-        if not servers and not first and len(chain) > 1:
-            servers = _servers_of(replicas, members[:-1])
         if servers:
             return [s for s in servers if s not in excluded] or servers, members
     return [], ()
@@ -289,8 +287,8 @@ def chains_of(
     ideal: Mapping[str, Mapping[str, str]], external: Mapping[str, Mapping[str, str]], names: Collection[str]
 ) -> tuple[tuple[str, ...], ...]:
     """The chains among the segments `names`, by partition, ascending: from the first one that consumes on some server,
-    or should, all that follow. One among them that is done already belongs to it: whoever has rows of the ones before
-    and behind it has its rows among them.
+    or should, all that follow; and those before it that no server shows yet. One among them that is done already
+    belongs to it: whoever has rows of the ones before and behind it has its rows among them.
     """
     partitions: dict[int, list[tuple[int, str]]] = {}
     firsts: dict[int, int] = {}
@@ -302,6 +300,59 @@ def chains_of(
         if "CONSUMING" in ideal[name].values() or "CONSUMING" in external.get(name, {}).values():
             firsts[parsed.partition] = min(firsts.get(parsed.partition, parsed.sequence), parsed.sequence)
     return tuple(
-        tuple(name for sequence, name in sorted(partitions[partition]) if sequence >= first)
-        for partition, first in sorted(firsts.items())
+        _chain_from(first, sorted(partitions[partition]), external) for partition, first in sorted(firsts.items())
     )
+
+
+def _chain_from(
+    first: int, segments: Sequence[tuple[int, str]], external: Mapping[str, Mapping[str, str]]
+) -> tuple[str, ...]:
+    shown = max((sequence for sequence, name in segments if external.get(name)), default=first)
+    return tuple(name for sequence, name in segments if sequence >= first or sequence > shown)
+
+
+def with_readers(
+    replicas: Mapping[str, tuple[str, ...]],
+    chains: Collection[Sequence[str]],
+    ideal: Mapping[str, Mapping[str, str]],
+    external: Mapping[str, Mapping[str, str]],
+) -> Mapping[str, tuple[str, ...]]:
+    """`replicas`, where a server also has the members of a chain that the external view does not show there yet:
+    segments may end faster than it is written, and a server reads one log per partition, whatever it is cut into.
+
+    Who has the beginning of a chain, consumes the last segment of that, and is to have the rest has the rows of all. If
+    nobody has a whole chain so, those are asked that are to have what they lack, and have its first segment or the one
+    before it, since they keep their log open; and those that read on in a chain that moved to other servers. Whoever
+    has less after all says so.
+    """
+
+    def has_failed(name: str, server: str) -> bool:
+        return server in external.get(name, {}) or ideal[name].get(server) == "OFFLINE"
+
+    def is_to_come(name: str, server: str) -> bool:
+        return server in ideal[name] and not has_failed(name, server)
+
+    found: dict[str, set[str]] = {}
+    before: dict[tuple[int, int], str] | None = None
+    for chain in chains:
+        have = {name: set(replicas[name]) for name in chain}
+        following: dict[str, Sequence[str]] = {}  # of who reads on, what follows the beginning that it has
+        for server in replicas[chain[0]]:
+            last = max(place for place, name in enumerate(chain) if server in have[name])
+            begins = all(server in have[name] for name in chain[:last])
+            if begins and external[chain[last]][server] == "CONSUMING":
+                following[server] = chain[last + 1 :]
+        readers = [server for server, rest in following.items() if all(is_to_come(name, server) for name in rest)]
+        if not readers and not set.intersection(*have.values()):
+            if before is None:
+                before = {(each.partition, each.sequence): name for name in replicas if (each := parse_llc_name(name))}
+            first = known_llc_name(chain[0])
+            previous = before.get((first.partition, first.sequence - 1), chain[0])
+            readers = [
+                server
+                for server in {*replicas[chain[0]], *replicas[previous]}
+                if all(server in have[name] or is_to_come(name, server) for name in chain)
+            ] or [server for server, rest in following.items() if not any(has_failed(name, server) for name in rest)]
+        for name in chain if readers else ():
+            found[name] = have[name].union(readers)
+    return {**replicas, **{name: tuple(sorted(servers)) for name, servers in found.items()}} if found else replicas
