@@ -71,15 +71,7 @@ def _of_stream(
     partitions = stream_partitions(consuming, answers, actual)
     failures = [] if failure is None else [_of_controller(failure)]
     failures += [
-        {
-            "source": "controller",
-            "serverName": server,
-            "partition": known_llc_name(segment).partition,
-            "layer": "",
-            "message": f"{server} stopped consuming segment '{segment}': "
-            + controller.stopped.get((half, segment, server), "its log says why")
-            + f"; POST /segments/{half}/reset lets it try again",
-        }
+        _of_stopped(half, segment, server, controller.stopped.get((half, segment, server), "its log says why"))
         for segment, servers in sorted(stopped_replicas(ideal).items())
         for server in servers
     ]
@@ -115,6 +107,20 @@ def _of_stream(
         "failures": failures,
         "serversFailed": silent,
         "partitions": partitions,
+    }
+
+
+def _of_stopped(half: str, segment: str, server: str, reason: str) -> dict[str, Any]:
+    from pinotpy.stream.spec import StreamLayer  # Arrow comes with it
+
+    layer = reason.partition(":")[0]  # as servers write it before what the stream says
+    return {
+        "source": "controller",
+        "serverName": server,
+        "partition": known_llc_name(segment).partition,
+        "layer": layer if layer in set(StreamLayer) else "",
+        "message": f"{server} stopped consuming segment '{segment}': {reason}; POST /segments/{half}/reset lets it try "
+        "again",
     }
 
 

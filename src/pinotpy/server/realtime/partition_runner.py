@@ -286,7 +286,7 @@ class PartitionRunner:
         self._tell_kept(status.kept)
         if status.is_final:
             for name in list(self._states):
-                self._feed(name, inputs.StreamFailed(status.failure))
+                self._feed(name, inputs.StreamFailed(f"{status.layer}: {status.failure}"))
         self._reopen()
         is_read_again = self._reopening is not None and self._reopening.partition is not None
         view = self.partition.log_view()

@@ -267,7 +267,7 @@ def test_a_replica_that_stopped_consuming_is_told_with_its_reason_until_it_is_re
     told = scene.debug()
     assert told["ingestionStatus"]["ingestionState"] == "UNHEALTHY"
     (failure,) = [each for each in told["failures"] if "stopped consuming" in each["message"]]
-    assert (failure["serverName"], failure["partition"]) == (servers[0], 0)
+    assert (failure["serverName"], failure["partition"], failure["layer"]) == (servers[0], 0, "FETCH")
     assert "FETCH: offset 0 expired" in failure["message"]
     assert f"POST /segments/{TABLE}/reset" in failure["message"]
     answer = scene.harness.http.post("/segments/events/reset", params={"type": "REALTIME"})
