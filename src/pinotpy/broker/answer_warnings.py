@@ -60,13 +60,22 @@ def kernel_warnings(partials: Iterable[tuple[str, PartialResult]]) -> list[str]:
 
 
 def stream_warnings(tables: Iterable[TableRouting]) -> list[str]:
-    """That no rows of a stream are here because nobody reads it: the table is new, or its stream cannot be read."""
-    return [
-        f"table '{routing.table}' has no segment: no partition of its stream is read yet; GET /debug/tables/"
-        f"{raw_table_name(routing.table)} of the controller says why"
-        for routing in tables
-        if not routing.replicas and split_table_name(routing.table)[1] is TableType.REALTIME
-    ]
+    """That no rows of a stream, or of some of its partitions, are here because nobody reads them: table or partition
+    are new, or the stream cannot be read.
+    """
+    warnings = []
+    for routing in tables:
+        if not routing.replicas and split_table_name(routing.table)[1] is TableType.REALTIME:
+            found = "has no segment: no partition of its stream is read yet"
+        elif routing.unread:
+            shown = ", ".join(map(str, routing.unread[:_NAMES_MAX])) + (", …" if routing.unread[_NAMES_MAX:] else "")
+            plural = "s" if len(routing.unread) > 1 else ""
+            found = f"has no rows yet of partition{plural} {shown} of its stream"
+        else:
+            continue
+        raw = raw_table_name(routing.table)
+        warnings.append(f"table '{routing.table}' {found}; GET /debug/tables/{raw} of the controller says why")
+    return warnings
 
 
 def option_warnings(options: QueryOptions) -> list[str]:

@@ -6,7 +6,7 @@ Built lazily per table and kept while the parts of the view that it was built fr
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import filterfalse
@@ -269,6 +269,8 @@ class ClusterCatalog:
             routing = TableRouting(table_name, replicas, chains)
         else:
             routing = routing_by_groups(table_name, replicas, chains, kind, groups, ideal.partitions, new)
+        if is_realtime:
+            routing = replace(routing, unread=_unread_partitions(ideal, replicas))
         self._routings[table_name] = _Known(parts, segments, new, loading, end_ms, routing)
         return routing
 
@@ -350,6 +352,13 @@ def _may_be_absent(record: SegmentZkMetadata, ideal: IdealState) -> bool:
         return True
     others = (parse_llc_name(other) for other in ideal.partitions)
     return all(o is None or o.partition != name.partition or o.sequence >= name.sequence for o in others)
+
+
+def _unread_partitions(ideal: IdealState, replicas: Iterable[str]) -> tuple[int, ...]:
+    """Those that the stream has, as the controller saw it last, and of which nothing is in the table yet."""
+    known = {name.partition for each in ideal.partitions if (name := parse_llc_name(each)) is not None}
+    known.update(range(ideal.num_stream_partitions))
+    return tuple(sorted(known - {name.partition for each in replicas if (name := parse_llc_name(each)) is not None}))
 
 
 def _query_config(config: Mapping[str, Any] | None) -> QueryConfig:

@@ -23,7 +23,7 @@ from pinotpy.cluster.realtime_records import RECORDS, RealtimeRecord, SegmentSta
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import Check, ClusterStore, Create, Delete, Op, SetData
-from pinotpy.cluster.views import CONSUMING, OFFLINE, ONLINE, IdealState
+from pinotpy.cluster.views import CONSUMING, OFFLINE, ONLINE, STREAM_PARTITIONS, IdealState
 from pinotpy.cluster.write_outcome import WriteOutcome
 from pinotpy.errors import (
     ClusterError,
@@ -122,6 +122,19 @@ class RealtimeSegments:
         return sorted(name for name in names if name is not None and name.partition == partition)
 
     # --- Writing
+
+    def expect(self, table: str, num_partitions: int) -> Written:
+        """The stream has so many partitions: until all have a segment, answers say which are not read yet."""
+
+        def ops() -> list[Op]:
+            part = self._part(table, 0)
+            before = IdealState.from_record(part.main)
+            if before.num_stream_partitions == num_partitions:
+                return []
+            after = before.with_simple_field(STREAM_PARTITIONS, str(num_partitions))
+            return [SetData(part.path, after.to_record().to_bytes(), part.version)]
+
+        return self._write(ops, lambda: False, "")
 
     def begin(self, record: RealtimeRecord, instances: Sequence[str]) -> Written:
         """The first segment of a partition, or the one after a gap: record and ideal state."""

@@ -14,6 +14,9 @@ from pinotpy.names import split_instance_id
 
 ONLINE, OFFLINE, CONSUMING, ERROR, DROPPED = "ONLINE", "OFFLINE", "CONSUMING", "ERROR", "DROPPED"
 
+# How many partitions the stream of a table has: written before their first segments are.
+STREAM_PARTITIONS = "NUM_STREAM_PARTITIONS"
+
 # partition (segment) → instance → state
 PartitionStates = dict[str, dict[str, str]]
 
@@ -41,6 +44,12 @@ class IdealState:
     @property
     def replicas(self) -> int:
         text = self.simple_fields.get("REPLICAS", "0")
+        return int(text) if text.isdigit() else 0
+
+    @property
+    def num_stream_partitions(self) -> int:
+        """Of the table's stream, as the controller saw it last; 0 where it did not say."""
+        text = self.simple_fields.get(STREAM_PARTITIONS, "0")
         return int(text) if text.isdigit() else 0
 
     def with_partitions(self, partitions: PartitionStates) -> IdealState:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from in_process import InProcessCluster
 
+from pinotpy.broker.answer_warnings import stream_warnings
 from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.clock import SystemClock
@@ -351,5 +352,8 @@ def test_a_table_whose_stream_nobody_reads_is_not_just_empty(cluster: InProcessC
             assert answer["resultTable"]["rows"] == [[0]] and not answer["exceptions"]
             told = [text for text in answer.get("warnings", []) if "/debug/tables/events" in text]
             assert len(told) == is_told and all("'events_REALTIME' has no segment" in text for text in told)
+        begun = TableRouting("events_REALTIME", {"events__0__0__20260101T0000Z": ()}, unread=(1, 3))
+        (told,) = stream_warnings([begun])
+        assert "'events_REALTIME' has no rows yet of partitions 1, 3 of its stream; GET /debug/tables/events" in told
     finally:
         del cluster.catalog.targets["events"]

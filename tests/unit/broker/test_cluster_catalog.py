@@ -15,7 +15,7 @@ from pinotpy.cluster.instance_partitions import InstancePartitions
 from pinotpy.cluster.segment_lineage import LineageEntry, LineageState, SegmentLineage
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
-from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, LiveInstance
+from pinotpy.cluster.views import STREAM_PARTITIONS, ExternalView, IdealState, InstanceConfig, LiveInstance
 from pinotpy.errors import ServerUnreachableError, TableNotFoundError
 from pinotpy.pql.ast import Dialect
 
@@ -126,6 +126,18 @@ def test_other_records_of_the_same_segments_leave_the_routing_as_it_is() -> None
     assert cluster.catalog.routing(TABLE).replicas == {"s0": (SERVER,)}
     records(s1=None)
     assert cluster.catalog.routing(TABLE).replicas == late.replicas
+
+
+def test_partitions_of_which_nothing_is_in_the_table_yet_are_known() -> None:
+    """The first segment of 1 is new and no server has begun it; of 2 and 3 there is none."""
+    table, first, new = "Games_REALTIME", "Games__0__0__20260101T0000Z", "Games__1__0__20260101T0000Z"
+    ideal = {name: {SERVER: "CONSUMING"} for name in (first, new)}
+    parts: dict[str, Any] = {
+        "external_views": {table: ExternalView(table, {first: {SERVER: "CONSUMING"}})},
+        "ideal_states": {table: IdealState(table, ideal, {STREAM_PARTITIONS: "4"})},
+        "segments": {table: {name: SegmentZkMetadata(name, table, 1, 1, START_MS) for name in ideal}},
+    }
+    assert Cluster(replace(view(), **parts)).catalog.routing(table).unread == (1, 2, 3)
 
 
 def replaced(old: str, new: str, state: LineageState) -> SegmentLineage:

@@ -69,12 +69,14 @@ class TableRouting:
     chains: of every partition of a stream the segments that are not done everywhere, in their order. One server answers
         for a whole chain, since only it knows where its segments meet; they come last among those it is asked for.
     selector: None: balanced, each segment by itself.
+    unread: partitions of the stream that no segment is of that a server has begun: they are new.
     """
 
     table: str
     replicas: Mapping[str, tuple[str, ...]]
     chains: tuple[tuple[str, ...], ...] = ()
     selector: ReplicaSelector | None = None
+    unread: tuple[int, ...] = ()
     # Of every member of a chain the next one; None of the last one.
     _following: Mapping[str, str | None] = field(init=False, compare=False, repr=False)
     _num_turns: int = field(init=False, compare=False, repr=False)

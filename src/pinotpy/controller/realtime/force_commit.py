@@ -44,7 +44,7 @@ def force_commit(
 ) -> ForceCommitJob:
     """End consuming segments: of some partitions, or some by their names, or all of the table.
 
-    Raises: NotFoundError (no such partition, or no such segment consumes), UserError, ClusterError.
+    Raises: NotFoundError (no such partition, or no such segment consumes, or none at all), UserError, ClusterError.
     """
     if partitions and segments:
         raise UserError("Cannot specify both partitions and segments to commit: give one of them, or neither for all")
@@ -63,6 +63,12 @@ def force_commit(
         names = [known[each] for each in dict.fromkeys(segments)]
     else:
         names = list(consuming.values())
+    if not names:
+        raise NotFoundError(
+            f"there is nothing to commit: no segment of table '{table}' takes rows; GET /debug/tables/"
+            f"{raw_table_name(table)} says why",
+            table=table,
+        )
     job = ForceCommitJob(str(uuid.uuid4()), table, tuple(map(str, names)), controller.clock.now_ms())
     controller.force_commit_jobs.add(job)
     for name in names:

@@ -130,6 +130,9 @@ def begin_partitions(
     candidates = server_candidates(controller.catalog, config)
     per_server = segments_per_server(len(chains) + len(starts), config.replication, len(candidates))
     threshold, _ = next_row_threshold(stream.flush, None, None, num_segments_per_server=per_server)
+    if starts:
+        written = segments.expect(table, max(*chains, *starts, 0) + 1)
+        LOG.info("stream has new partitions table=%s outcome=%s %s", table, written.outcome, written.reason)
     num_begun = 0
     for partition, start_offset in sorted(starts.items()):
         name = llc_name(config.raw_table_name, partition, 0, controller.clock.now_ms())

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ import pytest
 from controller_harness import PARTS_TABLE, Harness, start_harness
 from events_table import SCHEMA, table_config
 
+from pinotpy.cluster.realtime_segments import Written
+from pinotpy.cluster.records import ZNRecord
+from pinotpy.cluster.views import IdealState
+from pinotpy.cluster.write_outcome import WriteOutcome
 from pinotpy.controller.completion.thresholds import SizeFacts
 from pinotpy.controller.periodic.realtime_validation import RealtimeValidation
 from pinotpy.controller.realtime.force_commit import force_commit
@@ -53,6 +58,34 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     harness = start_harness(tmp_path / "controller")
     yield Scene(harness, tmp_path)
     harness.close()
+
+
+def test_the_number_of_partitions_is_known_before_all_have_begun(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = scene.harness.controller
+
+    def num_partitions() -> int:
+        data, _ = controller.catalog.store.get(controller.catalog.paths.ideal_state(TABLE))
+        return IdealState.from_record(ZNRecord.from_bytes(data, TABLE)).num_stream_partitions
+
+    assert num_partitions() == PARTITIONS
+    shutil.rmtree(tmp_path / "events")
+    create_topic(tmp_path / "events", PARTITIONS + 2)
+    monkeypatch.setattr(scene.segments, "begin", lambda *_: Written(WriteOutcome.FAILED, "no time"))
+    RealtimeValidation(controller, scene.segments, 60.0).run_table(TABLE)
+    assert num_partitions() == PARTITIONS + 2 and len(scene.segments.chains(TABLE)) == PARTITIONS
+
+
+def test_there_is_nothing_to_commit_where_nothing_consumes(tmp_path: Path) -> None:
+    harness = start_harness(tmp_path / "controller")
+    try:
+        harness.post_json("/schemas", SCHEMA).raise_for_status()
+        harness.post_json("/tables", table_config(tmp_path, rows=100)).raise_for_status()
+        answer = harness.http.post("/tables/events/forceCommit")
+        assert answer.status_code == 404 and "there is nothing to commit" in answer.text
+    finally:
+        harness.close()
 
 
 def test_all_segments_are_ordered_and_servers_are_told(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
