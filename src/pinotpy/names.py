@@ -42,7 +42,7 @@ def check_table_name(name: str) -> str:
 
 def _near_table_name(name: str) -> str:
     """A table name that looks like `name`; "" if nothing of it is left."""
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    plain = unicodedata.normalize("NFKD", name.replace("ß", "ss").replace("ẞ", "SS")).encode("ascii", "ignore").decode()
     near = re.sub(r"[^A-Za-z0-9_.\-]+", "_", plain)
     near = re.sub(r"\.{2,}", ".", re.sub(r"_{2,}", "_", near)).lstrip(".-").rstrip("_")[:200]
     return near if _TABLE.fullmatch(near) and near.strip("_") else ""

@@ -70,6 +70,7 @@ def test_delete_table_takes_the_name_as_other_commands_do(pinotpy: Any, harness:
     [
         ("my table", "my_table"),
         ("Flüge 2013", "Fluge_2013"),
+        ("Straße", "Strasse"),
         ("a__b", "a_b"),
         ("../etc/passwd", "_etc_passwd"),
         ("a" * 300, "a" * 200),
