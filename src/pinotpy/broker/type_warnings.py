@@ -1,4 +1,5 @@
-"""What an answer says of values of different types that were compared: texts with numbers, instants with numbers.
+"""What an answer says of values of different types that were compared: texts with numbers, instants with numbers,
+booleans with what is neither true nor false.
 
 Each comparison is answered, as the reference answers it; most databases refuse it or convert the other side, so that a
 reader may take the answer for another one.
@@ -13,11 +14,19 @@ from typing import Final, NamedTuple
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.pql.ast import Call, Dialect, Expression, Identifier
+from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.pql.printer import print_expression
-from pinotpy.query.model.context import AggregationRef, ExpressionPredicate, Filter, QueryContext
+from pinotpy.query.model.context import (
+    AggregationRef,
+    Comparison,
+    ExpressionPredicate,
+    Filter,
+    LiteralValue,
+    QueryContext,
+)
 from pinotpy.query.model.literals import nodes_of, predicate_literals, predicates_of
 from pinotpy.query.model.result_types import ARITHMETIC, COMPARISONS, ExpressionTypes, columns_in, types_of
+from pinotpy.query.model.stored_literals import literal_text
 
 # More comparisons than these are not named.
 _NAMES_MAX: Final = 10
@@ -34,6 +43,11 @@ _KINDS: Final = {
 _AS_NUMBERS: Final = {"instants": "milliseconds since 1970", "booleans": "1 and 0"}
 _TYPES: Final = {"numbers": "DOUBLE", "instants": "TIMESTAMP", "booleans": "BOOLEAN"}
 _COMPARED: Final = COMPARISONS | {"is_distinct_from", "is_not_distinct_from"}
+_CALLS_BY_VALUE: Final = _COMPARED | {"between", "not_between", "in", "not_in"}
+_BY_VALUE: Final = frozenset({Comparison.EQ, Comparison.NOT_EQ, Comparison.IN, Comparison.NOT_IN, Comparison.RANGE})
+# What is written of booleans, in any case in SQL.
+_TRUTHS: Final = frozenset({"true", "false", "1", "0"})
+_PQL_TRUTHS: Final = frozenset({"true", "false"})
 
 
 class _Side(NamedTuple):
@@ -50,9 +64,9 @@ class _Side(NamedTuple):
 def type_warnings(context: QueryContext) -> list[str]:
     """That values of different types are compared: which columns, with what, and what to write instead."""
     kinds = {_KINDS.get(column.data_type, "") for column in context.columns}
-    if not kinds & {"texts", "instants"}:
+    if not kinds & {"texts", "instants", "booleans"}:
         return []
-    found = [*_literals_beside_texts(context), *_columns_beside_columns(context)]
+    found = [*_literals_beside_texts(context), *_literals_beside_booleans(context), *_columns_beside_columns(context)]
     return list(islice(dict.fromkeys(found), _NAMES_MAX))
 
 
@@ -70,6 +84,44 @@ def _literals_beside_texts(context: QueryContext) -> list[str]:
         f"column '{name}' holds texts and is compared with the number {value} as a text, letter by letter; write "
         f"'{value}' if that is meant, CAST({name} AS DOUBLE) to compare numbers"
         for name, value in found.items()
+    ]
+
+
+def _literals_beside_booleans(context: QueryContext) -> list[str]:
+    """Booleans compared with what is neither true nor false: which columns, with which literal."""
+    booleans = {column.name for column in context.columns if column.data_type is DataType.BOOLEAN}
+    if not booleans:
+        return []
+    is_sql = context.dialect is Dialect.SQL
+    found = dict[str, str]()
+
+    def compared(name: str, literals: Iterable[LiteralValue]) -> None:
+        texts = (literal_text(value) for value in literals)
+        odd = next(
+            (text for text in texts if (text.lower() not in _TRUTHS if is_sql else text not in _PQL_TRUTHS)), None
+        )
+        if odd is not None:
+            found.setdefault(name, odd if len(odd) <= _CHARACTERS_MAX else f"{odd[:_CHARACTERS_MAX]}…")
+
+    for predicate in (one for condition in conditions_of(context) for one in predicates_of(condition)):
+        if (
+            isinstance(predicate.lhs, Identifier)
+            and predicate.lhs.name in booleans
+            and predicate.comparison in _BY_VALUE
+        ):
+            compared(predicate.lhs.name, predicate_literals(predicate))
+    for call in _calls_in(_expressions(context)):
+        if call.name in _CALLS_BY_VALUE:
+            literals = [arg.value for arg in call.args if isinstance(arg, Literal) and arg.value is not None]
+            for arg in call.args:
+                if isinstance(arg, Identifier) and arg.name in booleans:
+                    compared(arg.name, literals)
+    if is_sql:
+        said = "counts as false, as everything does but 'true' and '1'; write TRUE or FALSE"
+    else:
+        said = "is neither of the texts 'true' and 'false' that PQL has for them"
+    return [
+        f"column '{name}' holds booleans and is compared with '{text}', which {said}" for name, text in found.items()
     ]
 
 

@@ -311,6 +311,43 @@ def test_columns_of_different_types_that_are_compared_are_named(
     assert cluster.ask_arrow(text).warnings == (said,)
 
 
+BESIDE_FLAG = {
+    "SELECT COUNT(*) FROM t WHERE flag = 'ja'": "ja",
+    "SELECT COUNT(*) FROM t WHERE id > 3 AND NOT flag <> 5": "5",
+    "SELECT COUNT(*) FROM t WHERE flag IN ('true', 'yes', 'on')": "yes",
+    "SELECT COUNT(*) FROM t WHERE flag BETWEEN 'false' AND 'z'": "z",
+    "SELECT COUNT(*) FILTER (WHERE flag = '') FROM t": "",
+    "SELECT flag = 1.0 FROM t LIMIT 3": "1.0",
+    "SELECT SUM(CASE WHEN flag IN ('nein', 1) THEN 1 ELSE 0 END) FROM t": "nein",
+    "SELECT flag, COUNT(*) FROM t GROUP BY flag HAVING flag = 'ja'": "ja",
+}
+
+
+@pytest.mark.parametrize(("text", "literal"), BESIDE_FLAG.items(), ids=list(BESIDE_FLAG))
+def test_booleans_compared_with_what_is_no_boolean_are_named(
+    cluster: InProcessCluster, text: str, literal: str
+) -> None:
+    said = (
+        f"column 'flag' holds booleans and is compared with '{literal}', which counts as false, as everything does but "
+        "'true' and '1'; write TRUE or FALSE"
+    )
+    for _ in range(3):
+        answer = cluster.sql(text)
+        assert (answer["exceptions"], answer.get("warnings")) == ([], [said])
+    assert cluster.ask_arrow(text).warnings == (said,)
+
+
+def test_pql_has_two_texts_for_booleans(cluster: InProcessCluster) -> None:
+    for literal in ("'TRUE'", "1"):
+        answer = cluster.pql(f"SELECT COUNT(*) FROM t WHERE flag = {literal}")
+        assert answer["aggregationResults"][0]["value"] == "0"
+        assert answer["warnings"] == [
+            f"column 'flag' holds booleans and is compared with '{literal.strip(chr(39))}', which is neither of the "
+            "texts 'true' and 'false' that PQL has for them"
+        ]
+    assert "warnings" not in cluster.pql("SELECT COUNT(*) FROM t WHERE flag IN ('true', 'false')")
+
+
 def test_a_comparison_that_a_text_ends_is_explained_beside_the_error(cluster: InProcessCluster) -> None:
     answer = cluster.sql("SELECT COUNT(*) FROM t WHERE tail = id AND tail IS NOT NULL")
     assert "found the text 'a'" in answer["exceptions"][0]["message"]
@@ -339,6 +376,8 @@ def test_values_of_one_type_are_compared_without_a_word(cluster: InProcessCluste
         "SELECT COUNT(*) FROM t WHERE seen > CAST(id AS TIMESTAMP) AND seen > FROMEPOCHSECONDS(id)",
         "SELECT COUNT(*) FROM t WHERE seen < now() AND seen > seen - 86400000 AND YEAR(seen) > id",
         "SELECT COUNT(*) FROM t WHERE CAST(digits AS TIMESTAMP) < seen AND flag = (id > 3)",
+        "SELECT COUNT(*) FROM t WHERE flag AND flag = true AND flag IN ('TRUE', '1', 0, 'False') AND flag > 0",
+        "SELECT flag = 'True', flag <> 0 FROM t LIMIT 3",
     ):
         assert "warnings" not in cluster.sql(text)
 
