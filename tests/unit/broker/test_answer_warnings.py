@@ -6,6 +6,7 @@ nobody wrote; of kernels that were compiled first.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -66,11 +67,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
             for name, (kind, values) in COLUMNS.items()
         }
     )
+    schema = {"schemaName": "t", "dimensionFieldSpecs": specs, "dateTimeFieldSpecs": [seen, dates]}
     built.add_table(
-        Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": specs, "dateTimeFieldSpecs": [seen, dates]}),
+        Schema.from_json(schema),
         TableConfig.from_json(config),
         [[rows.slice(0, 4)], [rows.slice(4, 4)], [rows.slice(8, 4)]],
     )
+    with_later = schema | {"metricFieldSpecs": [{"name": "later", "dataType": "INT"}]}  # no segment has it
+    built.catalog.targets["t"] = replace(built.catalog.targets["t"], schema=Schema.from_json(with_later))
     yield built
     built.close()
 
@@ -101,6 +105,15 @@ COUNTED = {
     "SELECT COUNT(*) FILTER (WHERE late < 5) FROM t": LATE,
     "SELECT SUM(late) FROM t WHERE tail IS NOT NULL": LATE,
     "SELECT SUM(late) FROM t WHERE id < 4": LATE,
+    "SELECT COUNT(late) FROM t": LATE,
+    "SELECT COUNT(*), COUNT(late), COUNT(tail) FROM t": f"{LATE}, {TAIL}",
+    "SELECT COUNT(late + 1) FROM t": LATE,
+    "SELECT id, COUNT(late) FROM t GROUP BY id LIMIT 20": LATE,
+    "SELECT COUNT(late) FILTER (WHERE id < 9) FROM t": LATE,
+    "SELECT COUNT(late) FILTER (WHERE late > 5), COUNT(late) FROM t": LATE,
+    "SELECT COUNT(late) FROM t WHERE tail IS NOT NULL": LATE,
+    "SELECT id FROM t GROUP BY id HAVING COUNT(late) > 0 LIMIT 20": LATE,
+    "SELECT COUNT(later) FROM t": "12 of column 'later'",
 }
 NOT_COUNTED = [
     "SELECT COUNT(*) FROM t",
@@ -111,6 +124,12 @@ NOT_COUNTED = [
     "SELECT AVG(late) FILTER (WHERE late >= 0) FROM t",
     "SELECT SUM(COALESCE(late, 0)) FROM t",
     "SELECT COUNT(*) FROM t WHERE late IS NULL",
+    "SELECT COUNT(whole), COUNT(1), COUNT(id + whole), COUNT($docId) FROM t",
+    "SELECT COUNT(late) FROM t WHERE late IS NOT NULL",
+    "SELECT COUNT(late) FROM t WHERE late > 0",
+    "SELECT COUNT(late) FILTER (WHERE late > 0), COUNT(*) FROM t",
+    "SELECT COUNT(COALESCE(late, 0)) FROM t",
+    "SELECT COUNT(late) FROM t WHERE id > 3",
     "SELECT COUNT(*) FROM t WHERE late > 5 OR tail = 'a'",
     "SELECT COUNT(*) FROM t WHERE tail NOT IN ('x', 'null')",
     "SELECT SUM(late) FROM t WHERE id > 3",  # only segments without nulls are read
@@ -146,6 +165,8 @@ def test_a_warning_of_nulls_stands_only_beside_an_answer_that_differs(cluster: I
 def test_pql_says_it_too(cluster: InProcessCluster) -> None:
     assert cluster.pql("SELECT SUM(late) FROM t")["warnings"] == nulls(LATE, IN_PQL)
     assert cluster.pql("SELECT SUM(late) FROM t GROUP BY tail TOP 50")["warnings"] == nulls(f"{LATE}, {TAIL}", IN_PQL)
+    assert cluster.pql("SELECT COUNT(late) FROM t")["warnings"] == nulls(LATE, IN_PQL)
+    assert cluster.pql("SELECT COUNT(late) FROM t GROUP BY id TOP 50")["warnings"] == nulls(LATE, IN_PQL)
     assert "warnings" not in cluster.pql("SELECT SUM(late) FROM t WHERE late IS NOT NULL")
     assert "warnings" not in cluster.pql("SELECT SUM(whole) FROM t")
 

@@ -17,9 +17,10 @@ from pinotpy.query.compile.columns import ColumnResolver
 from pinotpy.query.compile.rewrite.filter_text import print_filter
 from pinotpy.query.compile.rewrite.map_items import items_in
 from pinotpy.query.model.conditions import FilterCompiler, parse_error
-from pinotpy.query.model.context import Aggregation, AggregationRef, And, Comparison, Filter, Predicate
+from pinotpy.query.model.context import Aggregation, AggregationRef, And, Comparison, Filter, Predicate, QueryOptions
+from pinotpy.query.model.options import with_counted_columns
 from pinotpy.query.model.positions import position_text
-from pinotpy.query.model.result_types import argument_of, types_of_columns
+from pinotpy.query.model.result_types import argument_of, columns_with_nulls_in, types_of_columns
 
 AGGREGATION_CALL: Final = "$agg"
 # PQL functions that dictionaries answer for multi-value columns too; the rest fail there (pql-live §1.16).
@@ -62,6 +63,7 @@ class AggregationCollector:
         self._null_handling = null_handling
         self._sql_names = sql_names
         self._aggregations: list[Aggregation] = []
+        self._counted: list[dict[str, None]] = []
         self._indexes: dict[tuple[str, tuple[Expression, ...], Filter | None], int] = {}
 
     @property
@@ -105,7 +107,22 @@ class AggregationCollector:
         if index is None:
             index = self._indexes[key] = len(self._aggregations)
             self._aggregations.append(Aggregation(function, args, name, condition))
+            self._counted.append({})
+        if function == "count" and isinstance(args[0], Star):
+            self._counted[index].update(dict.fromkeys(self._counted_columns(call)))
         return index, name
+
+    def with_counted_columns(self, options: QueryOptions) -> QueryOptions:
+        """The options with what COUNT counts without reading it."""
+        return with_counted_columns(options, [list(names) for names in self._counted])
+
+    def _counted_columns(self, call: Call) -> Iterator[str]:
+        """The columns of a COUNT that counts rows, those that may have nulls."""
+        for arg in call.args:
+            for name in columns_with_nulls_in(arg):
+                column = self._resolver.find(name)
+                if column is not None and column.default_null is not None:
+                    yield column.name
 
     def place(self, expression: Expression) -> Expression | AggregationRef:
         """The expression over aggregations: AggregationRef for one alone, else with Call('$agg', (index,)) in their

@@ -299,7 +299,7 @@ class PqlCompiler:
             offset=offset,
             null_handling=self._null_handling,
             columns=self._resolver.read_columns(),
-            options=self._options,
+            options=self._options if collector is None else collector.with_counted_columns(self._options),
             explain=self._statement.explain,
         )
 

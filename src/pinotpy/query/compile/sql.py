@@ -339,7 +339,7 @@ class SqlCompiler:
             offset=0 if kind is QueryKind.AGGREGATION else statement.offset or 0,
             null_handling=self._null_handling,
             columns=self._resolver.read_columns(),
-            options=self._options,
+            options=self._options if collector is None else collector.with_counted_columns(self._options),
             explain=statement.explain,
         )
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from pinotpy.arrays import Int64Array
-from pinotpy.pql.ast import Call, Expression, Identifier
+from pinotpy.pql.ast import Identifier
 from pinotpy.query.filter.normal_form import AllOf, AnyOf, Computed, Node, normal_form
 from pinotpy.query.model.context import (
     AggregationRef,
@@ -24,6 +24,7 @@ from pinotpy.query.model.context import (
     QueryContext,
     QueryKind,
 )
+from pinotpy.query.model.options import counted_columns
 from pinotpy.query.model.predicate import (
     FixedMembers,
     FixedRange,
@@ -33,18 +34,18 @@ from pinotpy.query.model.predicate import (
     VarMembers,
     VarRange,
 )
+from pinotpy.query.model.result_types import columns_with_nulls_in
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.data_source import Stored
 
-# Functions that look at the null vector in both modes; without the underscores that some names are written with.
-_SEE_NULLS: Final = frozenset({"coalesce", "isnull", "isnotnull", "isdistinctfrom", "isnotdistinctfrom"})
 _NULL_TESTS: Final = (Comparison.IS_NULL, Comparison.IS_NOT_NULL)
 
 
 def columns_read_as_values(context: QueryContext, sets: Sequence[SegmentSet]) -> list[str]:
-    """Names of the columns of which some segment has nulls that may count as values. Every segment has all columns of
-    the query.
+    """Names of the columns of which some segment has nulls that may count as values: of those that the query reads,
+    which every segment has, and of those that it counts without reading them.
     """
+    counted = [] if context.null_handling else counted_columns(context.options)
     columns = {
         column.name: column
         for column in context.columns
@@ -52,14 +53,23 @@ def columns_read_as_values(context: QueryContext, sets: Sequence[SegmentSet]) ->
         and column.default_null is not None
         and any(len(one.num_nulls(column.name)) for one in sets)
     }
-    if not columns:
+    if not columns and not counted:
         return []
     condition = normal_form(context.filter, context)
     refused = _refused(condition, columns)
     if context.null_handling:
         return [name for name in _lists_as_keys(context) if name in columns and name not in refused]
     read = dict.fromkeys([*_read_in(condition, columns), *_shown_or_counted(context, columns)])
-    return [name for name in read if name in columns and name not in refused]
+    found = [name for name in read if name in columns and name not in refused]
+    known = {column.name for column in context.columns}
+    for aggregation, names in zip(context.aggregations, counted, strict=False):
+        own = _refused(normal_form(aggregation.filter, context), columns) if names else ()
+        for name in names:
+            # Those that are not read have no condition that could refuse them.
+            has_nulls = name in columns or (name not in known and any(len(one.num_nulls(name)) for one in sets))
+            if has_nulls and name not in refused and name not in own and name not in found:
+                found.append(name)
+    return found
 
 
 def _lists_as_keys(context: QueryContext) -> list[str]:
@@ -80,21 +90,12 @@ def _shown_or_counted(context: QueryContext, columns: dict[str, ColumnRef]) -> I
     expressions += [key.expression for key in context.order_by]
     for expression in expressions:
         if not isinstance(expression, AggregationRef):
-            yield from _values_in(expression)
+            yield from columns_with_nulls_in(expression)
     for aggregation in context.aggregations:
-        if aggregation.function != "count":  # of a column as of rows: all of them, in this mode
-            own = _refused(normal_form(aggregation.filter, context), columns)
-            yield from (name for arg in aggregation.args for name in _values_in(arg) if name not in own)
+        own = _refused(normal_form(aggregation.filter, context), columns)
+        yield from (name for arg in aggregation.args for name in columns_with_nulls_in(arg) if name not in own)
         if aggregation.filter is not None:
             yield from _read_in(normal_form(aggregation.filter, context), columns)
-
-
-def _values_in(expression: Expression) -> Iterator[str]:
-    if isinstance(expression, Identifier):
-        yield expression.name
-    elif isinstance(expression, Call) and expression.name.replace("_", "") not in _SEE_NULLS:
-        for arg in expression.args:
-            yield from _values_in(arg)
 
 
 def _read_in(node: Node, columns: dict[str, ColumnRef]) -> Iterator[str]:
@@ -112,9 +113,9 @@ def _read_in(node: Node, columns: dict[str, ColumnRef]) -> Iterator[str]:
 
 def _values_of(condition: Predicate | ExpressionPredicate) -> Iterator[str]:
     if isinstance(condition, ExpressionPredicate):
-        yield from _values_in(condition.expression)
+        yield from columns_with_nulls_in(condition.expression)
     elif condition.comparison not in _NULL_TESTS:
-        yield from _values_in(condition.lhs)
+        yield from columns_with_nulls_in(condition.lhs)
 
 
 def _refused(node: Node, columns: dict[str, ColumnRef]) -> frozenset[str]:

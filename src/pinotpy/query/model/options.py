@@ -8,8 +8,11 @@ sql-live.md §1 and §7.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
+
+import orjson
 
 from pinotpy.errors import InvalidQueryError, ParseError
 from pinotpy.pql.ast import Statement
@@ -39,6 +42,8 @@ OPTIONS_KNOWN: Final = _KNOWN | {
     "maxQueryResponseSizeBytes",
     "useMultistageEngine",
 }
+# Written by brokers alone: what the arguments of COUNT were, where they count rows.
+_COUNTED_COLUMNS: Final = "$countedColumns"
 OPTIONS_CHARACTERS_MAX: Final = 64 * 1024
 _LONG_MAX: Final = 2**63 - 1
 
@@ -119,6 +124,29 @@ def grouping_method(options: QueryOptions) -> GroupingMethod | None:
 def skips_broker_pruning(options: QueryOptions) -> bool:
     """Whether servers are asked for all segments, whatever their records say."""
     return bool(options.other) and _true_or_false(dict(options.other), SKIP_BROKER_PRUNING) is True
+
+
+def with_counted_columns(options: QueryOptions, columns: Sequence[Sequence[str]]) -> QueryOptions:
+    """The options with the columns whose nulls each aggregation, by its place, counts as rows: COUNT(x) is COUNT(*)
+    with default values, and the answer tells of them. Sent among `other`, which older servers ignore.
+    """
+    other = tuple([item for item in options.other if item[0] != _COUNTED_COLUMNS])
+    if any(columns):
+        other = (*other, (_COUNTED_COLUMNS, orjson.dumps(columns).decode()))
+    return replace(options, other=other) if other != options.other else options
+
+
+def counted_columns(options: QueryOptions) -> list[list[str]]:
+    """What `with_counted_columns` added; empty where it added none."""
+    text = next((value for name, value in options.other if name == _COUNTED_COLUMNS), "[]")
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return []  # an older broker hands on what a client wrote
+    is_ours = isinstance(found, list) and all(
+        isinstance(names, list) and all(isinstance(name, str) for name in names) for names in found
+    )
+    return found if is_ours else []
 
 
 def asks_to_explain(options: QueryOptions, *, requested: object = False) -> bool:

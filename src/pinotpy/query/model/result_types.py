@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
@@ -42,6 +42,8 @@ PREDICATES = frozenset(
 LOGIC = frozenset({"and", "or", "not"})
 CONDITIONS = COMPARISONS | PREDICATES | LOGIC | NULL_TESTS | TRUTH_TESTS
 
+# Functions that look at the null vector in both modes; without the underscores that some names are written with.
+_SEE_NULLS: Final = frozenset({"coalesce", "isnull", "isnotnull", "isdistinctfrom", "isnotdistinctfrom"})
 
 # Functions bound to longer constants are not kept for the next query: a text may have 2 MiB.
 _KEPT_CHARACTERS_MAX: Final = 1_000
@@ -183,6 +185,15 @@ def columns_in(expression: Expression) -> list[str]:
     if isinstance(expression, Literal | Star):
         return []
     return [name for arg in expression.args for name in columns_in(arg)]
+
+
+def columns_with_nulls_in(expression: Expression) -> Iterator[str]:
+    """Names of the columns whose nulls an expression takes for values in the mode of default values."""
+    if isinstance(expression, Identifier):
+        yield expression.name
+    elif isinstance(expression, Call) and expression.name.replace("_", "") not in _SEE_NULLS:
+        for arg in expression.args:
+            yield from columns_with_nulls_in(arg)
 
 
 def is_strict(expression: Expression, context: QueryContext) -> bool:

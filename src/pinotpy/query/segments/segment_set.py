@@ -185,8 +185,8 @@ class SegmentSet(Sequence[Segment]):
         return ranges
 
     def num_nulls(self, name: str) -> Int64Array:
-        """int64[len(self)], rows of every segment that have no value in a column; empty if all have one everywhere.
-        Raises UnknownColumnError.
+        """int64[len(self)], rows of every segment that have no value in a column, all of a segment that has no such
+        column; empty if all have one everywhere.
         """
         nulls = self._nulls.get(name)
         if nulls is None:
@@ -194,7 +194,7 @@ class SegmentSet(Sequence[Segment]):
                 of_whole = self._whole[0].num_nulls(name)
                 nulls = of_whole[self._whole[1]] if len(of_whole) else of_whole
             else:
-                nulls = np.array([_num_nulls(segment.column(name)) for segment in self.segments], np.int64)
+                nulls = np.array([_num_nulls(segment, name) for segment in self.segments], np.int64)
             if not nulls.any():
                 nulls = _NO_NULLS
             self._nulls = {name: nulls} if len(self._nulls) >= NAMES_KEPT_MAX else {**self._nulls, name: nulls}
@@ -384,7 +384,10 @@ class ColumnRanges:
         return ColumnRanges(self.known[rows], self.least[rows], self.most[rows])
 
 
-def _num_nulls(column: Column) -> int:
+def _num_nulls(segment: Segment, name: str) -> int:
+    if not segment.has_column(name):
+        return segment.num_docs
+    column = segment.column(name)
     bits = column.null_bitmap() if column.has_nulls else None
     return 0 if bits is None else int(np.bitwise_count(bits).sum(dtype=np.int64))
 

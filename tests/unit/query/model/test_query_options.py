@@ -9,7 +9,7 @@ import pytest
 from pinotpy.errors import InvalidQueryError, ParseError
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.model.options import parse_option_text, query_options
+from pinotpy.query.model.options import counted_columns, parse_option_text, query_options, with_counted_columns
 
 PLAIN = parse_pql("SELECT a FROM t")
 
@@ -70,3 +70,18 @@ def test_star_trees_are_switched_off_by_debug_options() -> None:
 def test_option_text_is_bounded() -> None:
     with pytest.raises(ParseError, match="at most 65536 characters"):
         parse_option_text("a=b;" * 20_000, "queryOptions")
+
+
+def test_columns_that_count_counts_go_to_servers_among_the_options_that_older_ones_ignore() -> None:
+    options = QueryOptions(other=(("explain", "false"),))
+    assert with_counted_columns(options, [[], []]) is options and counted_columns(options) == []
+    told = with_counted_columns(options, [["a,b", "c"], []])
+    assert told.other[0] == ("explain", "false") and counted_columns(told) == [["a,b", "c"], []]
+    assert with_counted_columns(told, [[]]) == options
+
+
+@pytest.mark.parametrize("text", ["", "{", "7", '["a"]', "[[1]]", '{"a": []}'])
+def test_what_a_client_wrote_in_their_place_counts_for_nothing(text: str) -> None:
+    options = QueryOptions(other=(("$countedColumns", text),))
+    assert counted_columns(options) == []
+    assert with_counted_columns(options, [[]]).other == ()
