@@ -67,14 +67,14 @@ def check_expressions(context: QueryContext, check: Check = no_deadline) -> None
         if isinstance(by.expression, AggregationRef) and not type_of_groups(by.expression, context).single_value:
             name = context.aggregations[by.expression.index].name
             raise InvalidQueryError(f"ORDER BY needs single values: {name} is a list")
-    checked = CheckedExpressions(types, check)
+    checked = CheckedExpressions(types, check, null_handling=context.null_handling)
     for expression in expressions:
         checked.value(expression)
     for condition in [context.filter, *(aggregation.filter for aggregation in context.aggregations)]:
         if condition is not None:
             checked.filter(condition)
     if context.having is not None and context.dialect is Dialect.SQL:
-        CheckedExpressions(types_of(as_rows_of_groups(context)), check).filter(
+        CheckedExpressions(types_of(as_rows_of_groups(context)), check, null_handling=context.null_handling).filter(
             filter_over_groups(context.having, context)
         )
 
@@ -96,10 +96,10 @@ def _check_group_keys(context: QueryContext) -> None:
 class CheckedExpressions:
     """Checks expressions over columns of these types."""
 
-    def __init__(self, types: ExpressionTypes, check: Check = no_deadline) -> None:
+    def __init__(self, types: ExpressionTypes, check: Check = no_deadline, *, null_handling: bool) -> None:
         self._types = types
         self._check = check
-        self._conditions = FilterCompiler(types.dialect, self._type_of, null_handling=False)
+        self._conditions = FilterCompiler(types.dialect, self._type_of, null_handling=null_handling)
 
     def _type_of(self, name: str) -> DataType | None:
         column = self._types.columns.get(name)

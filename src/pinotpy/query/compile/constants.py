@@ -44,7 +44,7 @@ def compile_without_table(statement: Statement, options: QueryOptions, check: Ch
         )
     now_ms = _clock.now_ms()  # one moment for all of them
     empty = QueryContext(Dialect.SQL, QueryKind.SELECTION, "", (), null_handling=True)
-    checked = CheckedExpressions(types_of(empty), check)
+    checked = CheckedExpressions(types_of(empty), check, null_handling=empty.null_handling)
     rows = Rows(empty, 1, _no_column, _no_column)
 
     def computable(written: Expression, alias: str | None = None) -> Expression:

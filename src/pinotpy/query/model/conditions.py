@@ -174,7 +174,7 @@ class FilterCompiler:
             raise parse_error(
                 f"expected BETWEEN to have a value and two bounds, found {len(node.args)} arguments", node.position
             )
-        operand, low, high = node.args
+        operand, low, high = map(self._typed, node.args)
         self._refuse_bytes_beside(operand, (low, high))
         lower = upper = None
         if isinstance(low, Literal) and isinstance(high, Literal):
@@ -218,9 +218,15 @@ class FilterCompiler:
                 parts.append(self._compare("equals" if is_in else "not_equals", operand, arg, node))
         return (Or if is_in else And)(tuple(parts))
 
+    def _typed(self, expression: Expression) -> Expression:
+        """With SQL's nulls a NULL that is written is as one that is computed: unknown."""
+        if self._null_handling and isinstance(expression, Literal) and expression.value is None:
+            return replace(expression, data_type=expression.data_type or DataType.STRING)
+        return expression
+
     def _literal(self, literal: Literal, node: Call) -> LiteralValue | None:
-        """The value; None of a computed one that is null."""
-        if literal.value is None and literal.data_type is None:
+        """The value; None of one that is null."""
+        if literal.value is None and literal.data_type is None and not self._null_handling:
             word = node.name.upper().replace("_", " ")
             raise parse_error(f"expected literals after {word}; write IS NULL beside the list", literal.position)
         return literal.value

@@ -1,6 +1,6 @@
 """A constant that is computed and null makes a condition unknown, wherever it stands and whatever asks: the values are
-DuckDB's, and WHERE, NOT, CASE, FILTER, HAVING, IS NULL and IS TRUE say what the value says. A NULL that is written
-beside `=` or IN stays refused, as recorded.
+DuckDB's, and WHERE, NOT, CASE, FILTER, HAVING, IS NULL and IS TRUE say what the value says. So is a NULL that is
+written in a list or as a bound, with null handling alone: without it, and beside `=`, it stays refused, as recorded.
 """
 
 from __future__ import annotations
@@ -78,10 +78,18 @@ CONDITIONS = [
     *("i = NULLIF(2, 2) OR i > 2", "i <> NULLIF(2, 2) AND k = 'a'", "NOT (i IN (1, NULLIF(2, 2)) AND k = 'ab')",
     "NULLIF(1 = 1, 2 > 1)"),
 ]  # fmt: skip
+WRITTEN = [
+    *("i IN (NULL)", "i IN (2.0, NULL)", "i NOT IN (2, NULL)", "k IN ('a', NULL)", "1 IN (NULL, 1)", "1 IN (NULL, 2)"),
+    *("i BETWEEN NULL AND 2", "i BETWEEN 2 AND NULL", "i NOT BETWEEN NULL AND 2", "i IN (NULL, id)", "2 IN (NULL, i)"),
+    *("1 BETWEEN NULL AND i", "i BETWEEN id AND NULL", "NULL IN (1, NULL)", "i IN (1, NULL) AND id < 3"),
+    *("i IN (NULL) AND (1 <> 1)", "i NOT IN (NULL) OR (1 = 1)"),  # an empty list, as SQLAlchemy writes it
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("null_handling", [True, False])
-@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize(
+    ("condition", "null_handling"),
+    [*((text, nulls) for text in CONDITIONS for nulls in (True, False)), *((text, True) for text in WRITTEN)],
+)
 def test_a_constant_null_is_unknown_on_every_road(
     cluster: InProcessCluster, condition: str, null_handling: bool
 ) -> None:
@@ -129,8 +137,14 @@ def _values(condition: str, null_handling: bool) -> list[bool | None]:
 
 
 @pytest.mark.parametrize(
-    "condition", ["i = NULL", "i <> NULL", "i IN (1, NULL)", "i BETWEEN NULL AND 2", "k LIKE NULL"]
+    ("condition", "null_handling"),
+    [
+        *((condition, True) for condition in ("i = NULL", "i <> NULL", "k LIKE NULL")),
+        *((condition, False) for condition in ("i = NULL", "i IN (1, NULL)", "i IN (NULL)", "i BETWEEN NULL AND 2")),
+    ],
 )
-def test_a_written_null_stays_refused(cluster: InProcessCluster, condition: str) -> None:
-    (exception,) = cluster.sql(f"SELECT id FROM t WHERE {condition}")["exceptions"]
-    assert exception["errorCode"] == 150
+def test_a_written_null_stays_refused(cluster: InProcessCluster, condition: str, null_handling: bool) -> None:
+    option = f"enableNullHandling={str(null_handling).lower()}"
+    for text in (f"SELECT id FROM t WHERE {condition}", f"SELECT id FROM t GROUP BY id, i, k HAVING {condition}"):
+        (exception,) = cluster.sql(text, query_options=option)["exceptions"]
+        assert exception["errorCode"] == 150
