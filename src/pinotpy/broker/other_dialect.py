@@ -15,8 +15,10 @@ from pinotpy.clock import Clock, CpuClock
 from pinotpy.config.schema import Schema
 from pinotpy.errors import InvalidQueryError, ParseError, PinotError, QueryExecutionError
 from pinotpy.functions.constants_budget import ConstantsBudget, ConstantsBudgetError, spending
-from pinotpy.pql.ast import Dialect
+from pinotpy.pql.aggregation_names import is_aggregation
+from pinotpy.pql.ast import Call, Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
+from pinotpy.query.compile.aggregations import has_aggregation
 from pinotpy.query.compile.constants import compile_without_table
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryOptions
@@ -64,9 +66,21 @@ def other_dialect_hint(
                 return ""
             if _takes(text, other, schema, limits, budget) is False:
                 return ""
+            if other is Dialect.PQL and not _answers_all(parse_pql(text)):
+                return ""
     except ConstantsBudgetError:
         return ""
     return "\n" + (READS_AS_SQL if other is Dialect.SQL else READS_AS_PQL)
+
+
+def _answers_all(statement: Statement) -> bool:
+    """Whether PQL answers all that a statement selects: beside aggregations it drops what is neither one nor a group,
+    and TOP of rows is SQL's LIMIT, of which SQL's own words tell.
+    """
+    selected = [item.expression for item in statement.select]
+    if not any(map(has_aggregation, selected)):
+        return statement.top is None
+    return all(one in statement.group_by or (isinstance(one, Call) and is_aggregation(one.name)) for one in selected)
 
 
 def _takes(

@@ -55,6 +55,8 @@ def catalog_statement(text: str) -> CatalogStatement | None:
         cursor.take()
         if cursor.word == "TABLE" and cursor.ahead().kind in (WORD, QUOTED):
             cursor.take()
+        if cursor.word in ("FORMATTED", "EXTENDED") and cursor.ahead().kind in (WORD, QUOTED):
+            raise cursor.unexpected("the name of a table", hint=f"write DESCRIBE {cursor.ahead().value[:80]}")
         statement = CatalogStatement(CatalogQuestion.COLUMNS, _table(cursor))
     while cursor.take_symbol(";"):
         pass
@@ -91,10 +93,13 @@ def _show(cursor: Cursor) -> CatalogStatement:
         if not cursor.take_word("FROM", "IN"):
             raise cursor.unexpected("FROM and a table after SHOW COLUMNS", keywords=("FROM", "IN"))
         return CatalogStatement(CatalogQuestion.COLUMNS, _table(cursor), _like(cursor))
+    is_above = cursor.word in ("SCHEMAS", "DATABASES", "CATALOGS")
     raise cursor.unexpected(
         "TABLES or COLUMNS FROM after SHOW",
         keywords=("TABLES", "COLUMNS"),
-        hint="system.tables, system.segments, system.instances and system.queries are tables to query",
+        hint="SHOW TABLES lists all tables, there is nothing above them"
+        if is_above
+        else "system.tables, system.segments, system.instances and system.queries are tables to query",
     )
 
 

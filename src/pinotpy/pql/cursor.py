@@ -128,11 +128,12 @@ class Cursor:
             return ""
         return f"texts have single quotes: {word} '{_clip(self.token.value)}'"
 
-    def near(self, keywords: Iterable[str]) -> str:
-        """The question whether a keyword was meant by the current word; "" if none is near."""
-        if not self.word or len(self.word) > 40:
+    def near(self, keywords: Iterable[str], token: Token | None = None) -> str:
+        """The question whether a keyword was meant by a word, the current one if none is given; "" if none is near."""
+        word = self.word if token is None else token.value.upper()
+        if not word or len(word) > 40:
             return ""
-        near = get_close_matches(self.word, [k for k in keywords if k != self.word], n=1, cutoff=0.75)
+        near = get_close_matches(word, [k for k in keywords if k != word], n=1, cutoff=0.75)
         return f"did you mean {near[0]}?" if near else ""
 
     def check_function_name(self, name: Token) -> None:

@@ -295,4 +295,6 @@ def _bad_character(query: QueryText, offset: int) -> ParseError:
         return query.error("expected the closing */ of the comment that starts here", offset)
     shown = character if character.isprintable() else f"U+{ord(character):04X}"
     hint = _HINTS.get(character, "")
+    if character == ":" and query.dialect is Dialect.SQL and query.text[offset - 1 : offset].isdigit():
+        hint = "; an instant is a text in single quotes: '2024-01-01 00:00:00'"
     return query.error(f"expected a name, a literal or an operator, found the character '{shown}'{hint}", offset)

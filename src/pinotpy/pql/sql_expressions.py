@@ -79,6 +79,7 @@ class SqlExpressionParser(ExpressionParser):
         ahead = cursor.ahead()
         # `SELECT select, order FROM t` names a column, a query goes on with what it selects.
         is_name = ahead.kind == SYMBOL and ahead.value in (",", ")", "=", "<", ">", "<=", ">=", "<>", "!=", ".")
+        is_name = is_name or (ahead.kind == WORD and ahead.value.upper() == "FROM")
         if cursor.word in ("SELECT", "EXISTS", "WITH") and not is_name:
             return cursor.error(NOT_THERE["subquery"])
         if cursor.word == "INTERVAL":

@@ -63,6 +63,8 @@ class SqlStatementParser:
             hint = "clauses come in the order FROM, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT"
         elif cursor.ahead(-1).value.upper() == "TOP" and cursor.token.kind == INTEGER:
             hint = f"SQL writes LIMIT {cursor.token.value} at the end"
+        elif cursor.ahead(-1).kind == WORD and not cursor.near(CLAUSES):
+            hint = cursor.near(CLAUSES, cursor.ahead(-1))  # SELECT a FORM t: it was taken for an alias
         return cursor.unexpected("the next clause or the end", keywords=CLAUSES, hint=hint)
 
     # --- SET and OPTION --------------------------------------------------------------------------------------------

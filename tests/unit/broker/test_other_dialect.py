@@ -64,7 +64,7 @@ SQL_ASKED_AS_PQL = [
 PQL_ASKED_AS_SQL = [
     "SELECT COUNT(*) FROM rides GROUP BY city TOP 3",
     "SELECT COUNT(*) FROM rides TOP 3",
-    "SELECT TOP 3 city FROM rides",
+    "SELECT city, COUNT(*) FROM rides GROUP BY city TOP 3",
     "SELECT city FROM rides LIMIT 10 WHERE city = 'Oslo'",
     'SELECT COUNT(*) FROM rides WHERE city = "Oslo"',
 ]
@@ -114,6 +114,22 @@ def test_a_function_of_other_databases_is_told_in_sql_alone(cluster: InProcessCl
 def test_pql_that_is_sent_as_sql_is_told_where_to_send_it(cluster: InProcessCluster, text: str) -> None:
     assert message(cluster.sql(text)).endswith("\n" + READS_AS_PQL)
     assert READS_AS_SQL not in str(cluster.pql(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT TOP 3 city FROM rides", "SQL writes LIMIT 3 at the end"),
+        ("SELECT TOP 3 * FROM rides", "SQL writes LIMIT 3 at the end"),
+        ("SELECT city, SUM(fare) FROM rides", "GROUP BY"),
+        ("SELECT city, rider, SUM(fare) FROM rides GROUP BY city", "GROUP BY"),
+        ("SELECT city, SUM(fare) + 1 FROM rides GROUP BY ALL ORDER BY ALL", "ALL"),
+    ],
+)
+def test_pql_that_would_answer_something_else_is_no_remedy(cluster: InProcessCluster, text: str, words: str) -> None:
+    """PQL drops columns beside aggregations, answers the aggregation alone of SUM(x) + 1, and has no ALL."""
+    said = message(cluster.sql(text))
+    assert words in said and READS_AS_PQL not in said
 
 
 @pytest.mark.parametrize("dialect", Dialect)

@@ -207,10 +207,16 @@ def test_segments_go_by_name_by_age_or_all(call: Any, harness: Harness, build: B
     assert "restore-segments brings them back" in done.out and names() == ["b", "c", "new"]
     done = call("delete-segments", "parts", "--older-than", "30d", "--retention", "0d", "--yes", "--json")
     assert done.document == {"deleted": {"OFFLINE": ["b", "c"]}} and names() == ["new"]
-    assert "nothing to delete" in call("delete-segments", "parts", "--older-than", "30d").out
+    assert "all older than 30d: nothing to delete" in call("delete-segments", "parts", "--older-than", "30d").out
     assert call("delete-segments", "parts", "--all", "--yes").status == 0 and names() == []
     kept = call("restore-segments", "parts", "--json").document
     assert [entry["segmentName"] for entry in kept] == ["a", "new"], "b and c were deleted with retention 0d"
+
+
+def test_a_table_without_times_says_why_no_segment_is_old(call: Any, harness: Harness, build: Build) -> None:
+    with_segments(harness, build, segmentsConfig={"schemaName": "parts", "replication": "2"})
+    said = call("delete-segments", "parts", "--older-than", "30d").out
+    assert "has times, as the table config names no timeColumnName" in said and "nothing to delete" in said
 
 
 def test_deleted_segments_come_back_with_their_rows(call: Any, harness: Harness, build: Build) -> None:

@@ -34,6 +34,8 @@ def test_statements_about_the_catalog(text: str, meant: CatalogStatement | None)
     ("text", "words"),
     [
         ("SHOW DATABASES", "expected TABLES or COLUMNS FROM after SHOW, found 'DATABASES'"),
+        ("SHOW SCHEMAS", "SHOW TABLES lists all tables"),
+        ("DESC FORMATTED t", "expected the name of a table, found 'FORMATTED'; write DESCRIBE t"),
         ("SHOW COLUMNS t", "expected FROM and a table after SHOW COLUMNS"),
         ("DESCRIBE", "expected the name of a table"),
         ("SHOW TABLES WHERE a = 1", "query information_schema.tables"),

@@ -53,8 +53,8 @@ def run(
         chosen = _chosen(client, table, segments or [], table_type, older_than)
         number = sum(len(names) for names in chosen.values())
         if number == 0:
-            what = f"rows that are all older than {older_than}" if older_than else "a place in the table"
-            _print(common, {}, [f"no segment of table '{table}' has {what}: nothing to delete"])
+            why = _nothing_older(client, table, older_than) if older_than else "has a place in the table"
+            _print(common, {}, [f"no segment of table '{table}' {why}: nothing to delete"])
             return
         shown = some_of([name for names in chosen.values() for name in names])
         confirm(f"Delete {counted(number, 'segment')} of table '{table}' ({shown})", yes=yes)
@@ -97,6 +97,14 @@ def _chosen(
     wanted = set(names)
     chosen = {kind: [name for name in found if name in wanted] for kind, found in present.items()}
     return {kind: found for kind, found in chosen.items() if found}
+
+
+def _nothing_older(client: ControllerClient, table: str, older_than: str) -> str:
+    """Why no segment was found by its age: without a time column of the table none has times."""
+    configs = client.table(table).values()
+    if not any(config.get("segmentsConfig", {}).get("timeColumnName") for config in configs):
+        return "has times, as the table config names no timeColumnName; choose them by name, or --all"
+    return f"has rows that are all older than {older_than}"
 
 
 def _print(common: ControllerOptions, deleted: dict[str, Any], lines: list[str]) -> None:
