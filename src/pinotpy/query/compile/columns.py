@@ -47,14 +47,16 @@ class TableSchema(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Columns of one schema: those of its fields, with the virtual ones, the spelling of each lower-case name, the type
-    of values in each MAP, and which are JSON documents, one a row.
+    """Columns of one schema: those of its fields, with the virtual ones, the spelling of each lower-case name where
+    there is one, the names that differ in letter case alone, the type of values in each MAP, and which are JSON
+    documents, one a row.
     """
 
     schema: TableSchema
     physical: dict[str, ColumnRef]
     known: dict[str, ColumnRef]
     folded: dict[str, str]
+    ambiguous: dict[str, list[str]]
     map_values: dict[str, DataType]
     json: frozenset[str]
 
@@ -79,7 +81,12 @@ def _columns_of(schema: TableSchema) -> _Columns:
         documents = frozenset(
             name for name, ref in physical.items() if ref.data_type is DataType.JSON and ref.single_value
         )
-        columns = _Columns(schema, physical, known, {name.lower(): name for name in known}, map_values, documents)
+        spellings: dict[str, list[str]] = {}
+        for name in known:
+            spellings.setdefault(name.lower(), []).append(name)
+        folded = {lower: names[0] for lower, names in spellings.items() if len(names) == 1}
+        ambiguous = {lower: names for lower, names in spellings.items() if len(names) > 1}
+        columns = _Columns(schema, physical, known, folded, ambiguous, map_values, documents)
         if len(_columns_by_schema) >= _SCHEMAS_MAX:
             _columns_by_schema.clear()
         _columns_by_schema[id(schema)] = columns
@@ -110,6 +117,7 @@ class ColumnResolver:
         self._case_insensitive = case_insensitive
         columns = _columns_of(schema)
         self._columns, self._known, self._folded = columns.physical, columns.known, columns.folded
+        self._ambiguous = columns.ambiguous
         self.map_values: Mapping[str, DataType] = columns.map_values
         self.json_columns = columns.json if has_fields else frozenset()
         self._has_fields = has_fields
@@ -230,6 +238,10 @@ class ColumnResolver:
         it.
         """
         name = identifier.name
+        same = self._ambiguous.get((self._unqualified(name) or name).lower(), []) if self._case_insensitive else []
+        if same:
+            several = " and ".join(f"'{column}'" for column in same[:10])
+            return unknown_column(identifier, (), f"it may be {several}: write one of them letter by letter")
         known = list(VIRTUAL_COLUMNS) if name.startswith("$") else self.column_names()
         if not self._has_fields or "." not in name:
             return unknown_column(identifier, known)

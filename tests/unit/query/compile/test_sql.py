@@ -203,6 +203,24 @@ def test_names_are_case_insensitive_and_spelled_by_the_schema() -> None:
     assert "yearID" in [column.name for column in context.columns]
 
 
+def test_a_name_that_may_be_two_columns_names_both() -> None:
+    """One that is written letter by letter is found first, and an alias before columns."""
+    specs = [{"name": name, "dataType": "INT"} for name in ("id", "Id", "other")]
+    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": specs})
+
+    def read(text: str) -> list[str]:
+        statement = parse_sql(text)
+        context = compile_query(statement, schema, query_options(statement), null_handling=True)
+        return [column.name for column in context.columns]
+
+    assert read("SELECT Id, OTHER FROM t WHERE id > 1") == ["Id", "other", "id"]
+    assert read("SELECT other AS ID FROM t ORDER BY ID") == ["other"]
+    for text in ("SELECT ID FROM t", "SELECT t.ID FROM t", "SELECT id FROM t WHERE iD > 1"):
+        with pytest.raises(PinotError, match="it may be 'id' and 'Id': write one of them letter by letter") as caught:
+            read(text)
+        assert caught.value.code == 710
+
+
 def test_literals_alone_need_no_table_and_stand_bare() -> None:
     statement = parse_sql("SELECT 1, 2.5, 'abc', true, null, 3 / 2, 1 + 1 AS two LIMIT 5")
     context = compile_without_table(statement, query_options(statement))
