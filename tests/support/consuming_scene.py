@@ -99,7 +99,8 @@ class Scene:
         return self.folder / f"scratch-{time.monotonic_ns()}"
 
     def adopt(self, table: str, built: BuiltSegment, offsets: tuple[str, str]) -> None:
-        self.built[built.directory.name] = built.directory
+        name = built.directory.name
+        self.built[name] = built.directory.rename(self.folder / name)
 
     def download(self, table: str, segment_name: str) -> None:
         self.downloaded.append(segment_name)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -60,8 +58,6 @@ class _Sealed:
         assert self.transitions is not None
         self.transitions.adopt(table, built.directory, offsets)
         reach(FailPoint.BEFORE_CLEAN_UP)
-        with suppress(OSError):
-            shutil.rmtree(built.directory.parent)
 
     def download(self, table: str, segment_name: str) -> None:
         assert self.transitions is not None

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 from pinotpy.clock import Clock
 from pinotpy.cluster.completion_messages import NOT_SENT, CompletionMessage, CompletionReply
 from pinotpy.errors import PinotError
+from pinotpy.server.realtime.build_folders import BuildFolders, remove_folder
 from pinotpy.server.realtime.event_loop import EventLoop
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestPartition
 from pinotpy.server.realtime.row_memory import RowMemory
@@ -51,7 +52,7 @@ class SealedSegments(Protocol):
         ...
 
     def scratch(self) -> Path:
-        """A folder that does not exist yet, for one build, on the disk of the segments."""
+        """A folder of its own for one build, on the disk of the segments; whoever asked removes it."""
         ...
 
 
@@ -79,6 +80,7 @@ class BlockingWork:
 
     def __init__(self, services: Services, table: str) -> None:
         self._services, self._table = services, table
+        self._folders = BuildFolders(services.builds.submit)
 
     def send(
         self,
@@ -103,6 +105,7 @@ class BlockingWork:
             lambda: self._services.sender.send(message, built, partition),
             answered,
             lambda reason: answered(NOT_SENT),
+            built,
         )
 
     def build(
@@ -113,10 +116,15 @@ class BlockingWork:
         then: Callable[[BuiltSegment], None],
         failed: Failed,
     ) -> None:
-        """Build an ended segment in a folder of its own."""
+        """Build an ended segment in a folder of its own; whoever gets it discards it, if it is not adopted."""
 
         def build() -> BuiltSegment:
-            return partition.build(name, self._services.sealed.scratch(), creation_time_ms)
+            folder = self._services.sealed.scratch()
+            try:
+                return partition.build(name, folder, creation_time_ms)
+            except BaseException:
+                remove_folder(folder)
+                raise
 
         self._run(self._services.builds, "build", name, build, then, failed)
 
@@ -124,13 +132,22 @@ class BlockingWork:
         """Send a built file; `then` gets where it lies."""
         services = self._services
         upload = partial(services.sender.upload, name, services.instance, built, url)
-        self._run(services.messages, "upload", name, upload, then, failed)
+        self._run(services.messages, "upload", name, upload, then, failed, built)
 
     def adopt(self, name: str, built: BuiltSegment, offsets: tuple[str, str], then: Callable[[None], None],
               failed: Failed) -> None:  # fmt: skip
         """Serve what was built here."""
+
+        def adopted(nothing: None) -> None:
+            self.discard(built)
+            then(nothing)
+
         adopt = partial(self._services.sealed.adopt, self._table, built, offsets)
-        self._run(self._services.builds, "swap", name, adopt, then, failed)
+        self._run(self._services.builds, "swap", name, adopt, adopted, failed, built)
+
+    def discard(self, built: BuiltSegment) -> None:
+        """What was built is served, or is not wanted: remove what is left of it. May be told twice."""
+        self._folders.discard(built)
 
     def download(self, name: str, then: Callable[[None], None], failed: Failed) -> None:
         """Serve the file that the segment's record names."""
@@ -145,20 +162,33 @@ class BlockingWork:
         work: Callable[[], T],
         then: Callable[[T], None],
         failed: Failed,
+        built: BuiltSegment | None = None,
     ) -> None:
-        post = self._services.loop.post
+        """`built`: what is worked with, so that its folder stays."""
+        post, folders = self._services.loop.post, self._folders
+
+        def ended(tell: Callable[[], None]) -> None:
+            if built is not None:
+                folders.leave(built)
+            tell()
+
+        def refused(error: Exception) -> None:
+            # Whatever it is, the machine goes on from it: it asks again, or another replica does.
+            is_known = isinstance(error, PinotError)
+            reason = error.message if isinstance(error, PinotError) else f"{type(error).__name__}: {error}"
+            if built is None or folders.is_wanted(built):
+                log.warning("%s failed table=%s segment=%s reason=%s", what, self._table, name, reason,
+                            exc_info=None if is_known else error)  # fmt: skip
+            ended(partial(failed, reason))
 
         def run() -> None:
             try:
                 outcome = work()
             except Exception as error:
-                # Whatever it is, the machine goes on from it: it asks again, or another replica does.
-                is_known = isinstance(error, PinotError)
-                reason = error.message if isinstance(error, PinotError) else f"{type(error).__name__}: {error}"
-                log.warning("%s failed table=%s segment=%s reason=%s", what, self._table, name, reason,
-                            exc_info=None if is_known else error)  # fmt: skip
-                post(partial(failed, reason))
+                post(partial(refused, error))
                 return
-            post(partial(then, outcome))
+            post(partial(ended, partial(then, outcome)))
 
+        if built is not None:
+            folders.enter(built)
         pool.submit(run)

@@ -348,6 +348,7 @@ class ConsumingTables:
         runner = self._runners[key]
         self._runners = {other: kept for other, kept in self._runners.items() if other != key}
         self._publish()
+        runner.give_up()
         # A fetch that is under way may take a while: not on the loop.
         threading.Thread(target=runner.close, name=f"close-{key[0]}-{key[1]}", daemon=True).start()
         log.info("partition is not read any more table=%s partition=%d", *key)

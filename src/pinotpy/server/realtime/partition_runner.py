@@ -250,6 +250,11 @@ class PartitionRunner:
             "outsidePartition": status.stray,
         }
 
+    def give_up(self) -> None:
+        """It is about to be closed, and this server goes on: nothing of it is wanted."""
+        for name in list(self._states):
+            self._forget(name)
+
     def close(self) -> None:
         if self._reopening is not None:
             self._reopening.close()
@@ -456,7 +461,8 @@ class PartitionRunner:
         """Its rows are not in memory any more, or it is not here."""
         self._states.pop(name, None)
         self._starts.pop(name, None)
-        self._built.pop(name, None)
+        if (built := self._built.pop(name, None)) is not None:
+            self._work.discard(built)
         self._kept.pop(name, None)
         self._refusals.pop(name, None)
 
@@ -472,6 +478,12 @@ class PartitionRunner:
         return text(start.start_offset), text(end_offset)
 
     def _has_built(self, name: str, end_offset: Offset, built: BuiltSegment) -> None:
+        before = self._built.pop(name, None)
+        unwanted = before if name in self._states else built
+        if unwanted is not None:
+            self._work.discard(unwanted)
+        if unwanted is built:
+            return
         self._built[name] = built
         reach(FailPoint.BUILT)
         facts = inputs.Built(

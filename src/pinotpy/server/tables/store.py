@@ -11,6 +11,7 @@ import contextlib
 import logging
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -70,6 +71,7 @@ class SegmentStore:
         self._crypters = crypters or Crypters({})
         self._peers, self._on_peer = peers, on_peer
         self._faults = faults or ArchiveFaults(SystemClock())
+        self._placing = threading.Lock()  # the folder of a table goes with its last segment, or gets its next one
         self._incoming = data_dir / ".incoming"
         self._arrivals = self._incoming if segment_dir is None else segment_dir / "arriving"
         for folder in {self._incoming, self._arrivals}:
@@ -159,10 +161,10 @@ class SegmentStore:
         """The segment that was built in the folder `built` on this disk, now under its name in its table."""
         with disk_faults(f"segment '{built.name}' is not kept"):
             directory = self._directory(table, built.name)
-            directory.parent.mkdir(parents=True, exist_ok=True)
-            if directory.exists():
-                _remove(directory)
-            built.rename(directory)
+            with tempfile.TemporaryDirectory(dir=self._incoming) as hands:
+                # In one step it is ours, or was discarded: then what is served under its name stays.
+                taken = built.rename(Path(hands) / built.name)
+                self._put(taken, directory)
             return load_segment(directory, verify=False)
 
     def distrust(self, table: str, segment_name: str) -> None:
@@ -177,6 +179,8 @@ class SegmentStore:
         if directory.is_dir():
             _remove(directory)
             log.info("segment deleted table=%s segment=%s", table, segment_name)
+        with self._placing, contextlib.suppress(OSError):  # others are there, or the folder is not
+            directory.parent.rmdir()
 
     def size_bytes(self, table: str, segment_name: str) -> int:
         """Bytes on disk, 0 if it is not here."""
@@ -225,10 +229,14 @@ class SegmentStore:
                     )
             finally:
                 checked.close()
+            self._put(unpacked, directory)
+
+    def _put(self, whole: Path, directory: Path) -> None:
+        if directory.exists():
+            _remove(directory)
+        with self._placing:
             directory.parent.mkdir(parents=True, exist_ok=True)
-            if directory.exists():
-                _remove(directory)
-            unpacked.rename(directory)
+            whole.rename(directory)
 
     def _directory(self, table: str, segment_name: str) -> Path:
         return self._data_dir / check_table_name(table) / check_segment_name(segment_name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -33,15 +34,15 @@ def build_in_process(
     name: str,
     creation_time_ms: int,
 ) -> BuiltSegment:
-    """Build `folder/<name>`, or beside `folder` where a process ended that had begun there; returns when it is there.
+    """Build `folder/<name>`; returns when it is there.
 
     Raises RemoteError with the reason why it could not be built.
     """
     ended: list[str] = []
+    call = ("build", spec, offset_dtype, rows, folder, name, creation_time_ms)
     for attempt in range(_TRIES):
-        # What a process that ended left behind is in the way.
-        into = folder.with_name(f"{folder.name}-{attempt}") if attempt else folder
-        call = ("build", spec, offset_dtype, rows, into, name, creation_time_ms)
+        if attempt:
+            shutil.rmtree(folder, ignore_errors=True)  # what a process that ended left behind is in the way
         try:
             process = fork_server.fork("build")
         except OSError as error:
