@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from pinotpy.clock import Clock, SystemClock
-from pinotpy.cluster.buckets import in_multis
+from pinotpy.cluster.buckets import in_multis, read_record
 from pinotpy.cluster.membership import (
     Member,
     announce_within,
@@ -52,7 +52,9 @@ class TransitionHandler(Protocol):
     """What an instance does. Called on pool threads, one call at a time per (resource, partition)."""
 
     def on_transition(self, resource: str, partition: str, from_state: str, to_state: str) -> None:
-        """Make the step; return when it is made. Raising ends the partition in ERROR with the error's text."""
+        """Make the step; return when it is made. Raising ends the partition in ERROR with the error's text, unless the
+        cluster does not want it here any more.
+        """
         ...
 
     def on_message(self, message: Message) -> None:
@@ -358,14 +360,16 @@ class Participant:
             else:
                 self._handler.on_transition(message.resource, message.partition, message.from_state, message.to_state)
         except Exception as error:
-            state, info = ERROR, f"{type(error).__name__}: {error}"[:INFO_CHARS_MAX]
-            logger.exception(
-                "%s failed instance=%s resource=%s partition=%s",
-                message.subtype or message.kind,
-                self.instance,
-                message.resource,
-                message.partition,
-            )
+            info = f"{type(error).__name__}: {error}"[:INFO_CHARS_MAX]
+            what = message.subtype or message.kind
+            where = (self.instance, message.resource, message.partition)
+            if message.kind == STATE_TRANSITION and self._is_given_up(message):
+                # It stays as it is, until the step that drops it comes.
+                logger.info("%s of what is deleted instance=%s resource=%s partition=%s reason=%s", what, *where, info)
+                state, info = message.from_state, ""
+            else:
+                state = ERROR
+                logger.exception("%s failed instance=%s resource=%s partition=%s", what, *where)
         ended_ms = self._clock.now_ms()
         with self._lock:
             if message.kind == STATE_TRANSITION:
@@ -381,6 +385,18 @@ class Participant:
             )  # fmt: skip
         self._messages_changed = True
         self._loop.hint()
+
+    def _is_given_up(self, message: Message) -> bool:
+        """Whether the cluster does not want a partition here any more: that a step towards serving it was not made is
+        no failure then.
+        """
+        if message.to_state == DROPPED:
+            return False
+        try:
+            ideal = read_record(self._store, self._paths.ideal_state(message.resource))
+        except ClusterError:
+            return False
+        return ideal is None or self.instance not in ideal.record.map_fields.get(message.partition, {})
 
     def _mark_read(self, messages: Sequence[Message]) -> None:
         """As Helix does, for operators and tools; nothing depends on it."""

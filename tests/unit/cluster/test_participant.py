@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import pytest
 from manual_dispatcher import ManualDispatcher
 
 from pinotpy.clock import ManualClock
+from pinotpy.cluster.buckets import bucket_of
 from pinotpy.cluster.cluster_setup import CLUSTER_ID_FIELD, create_cluster
 from pinotpy.cluster.membership import Member, announce
 from pinotpy.cluster.memory import Fault, MemoryStore, MemoryTree
@@ -17,7 +19,7 @@ from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.process_identity import ProcessIdentity
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.transitions import Transition
-from pinotpy.cluster.views import ERROR, OFFLINE, ONLINE, CurrentState, InstanceConfig, Message
+from pinotpy.cluster.views import DROPPED, ERROR, OFFLINE, ONLINE, CurrentState, InstanceConfig, Message
 from pinotpy.errors import ClusterError, ConnectionLostError
 
 PATHS = ClusterPaths("C")
@@ -73,6 +75,19 @@ class Fixture:
         name = message_id or message.id
         self.admin.create(PATHS.message(ME, name), message.to_record().to_bytes())
         return name
+
+    def want(self, partition: str, buckets: int = 0) -> None:
+        """The only partition that the cluster wants here."""
+        path = PATHS.ideal_state("t_OFFLINE")
+        if self.admin.exists(path):
+            self.admin.delete(path, recursive=True)
+        wanted = {partition: {ME: ONLINE}}
+        layout = {"BUCKET_COUNT": str(buckets), "BUCKET_GENERATION": "g"} if buckets else {}
+        main = ZNRecord("t_OFFLINE", layout, {} if buckets else wanted)
+        self.admin.create(path, main.to_bytes())
+        for number in range(buckets):
+            held = wanted if number == bucket_of(partition, buckets) else {}
+            self.admin.create(f"{path}/t_OFFLINE_bg_{number}", ZNRecord("t_OFFLINE", {}, held).to_bytes())
 
     def settle(self) -> None:
         for _ in range(4):
@@ -171,6 +186,7 @@ def test_duplicates_late_ones_and_nonsense_do_nothing(fixture: Fixture) -> None:
 
 def test_a_failed_transition_is_error_with_its_reason_until_reset(fixture: Fixture) -> None:
     fixture.work.failures = {"s0"}
+    fixture.want("s0")
     fixture.send("s0", OFFLINE, ONLINE)
     fixture.settle()
     current = fixture.current_state()
@@ -182,6 +198,34 @@ def test_a_failed_transition_is_error_with_its_reason_until_reset(fixture: Fixtu
     assert send_reset(fixture.admin, PATHS, ME, "t_OFFLINE", ["s0"], state_model=MODEL, source="c", now_ms=1) == 1
     fixture.settle()
     assert fixture.states() == {"s0": OFFLINE}
+
+
+@pytest.mark.parametrize("buckets", [0, 2])
+def test_a_step_that_fails_because_the_segment_was_deleted_is_no_error(
+    fixture: Fixture, caplog: pytest.LogCaptureFixture, buckets: int
+) -> None:
+    caplog.set_level(logging.INFO)
+    fixture.work.failures.add("s0")
+    fixture.want("s0", buckets=buckets)
+    fixture.send("s0", OFFLINE, ONLINE)
+    fixture.settle()
+    assert fixture.states() == {"s0": ERROR}, "it is wanted"
+    fixture.send("s0", ERROR, OFFLINE)
+    fixture.work.failures.clear()
+    fixture.settle()
+
+    caplog.clear()
+    fixture.work.failures.add("s0")
+    fixture.want("s1", buckets=buckets)
+    fixture.send("s0", OFFLINE, ONLINE)
+    fixture.settle()
+    assert fixture.states() == {"s0": OFFLINE}
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
+    assert "disk full" in caplog.text
+
+    fixture.send("s0", OFFLINE, DROPPED)
+    fixture.settle()
+    assert fixture.states() == {"s0": ERROR}, "what cannot be dropped is one"
 
 
 def test_a_dropped_partition_and_an_empty_resource_leave_no_trace(fixture: Fixture) -> None:
