@@ -450,6 +450,14 @@ class ServerSettings(ProcessSettings):
         unit="ms",
         ge=0,
     )
+    left_over_wait_ms: WholeNumber = setting(
+        3_600_000,
+        "pinotpy.server.leftOverSegments.waitMs",
+        about="How long segments stay in the data folder that the cluster does not assign to this server (their table "
+        "was deleted while the server was down); 0: for ever.",
+        unit="ms",
+        ge=0,
+    )
     segment_builds_max: WholeNumber = setting(
         0,
         "pinot.server.instance.realtime.max.parallel.segment.builds",

@@ -40,6 +40,7 @@ from pinotpy.server.failed_transitions import FailedTransitions
 from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.kernel_waits import KernelWaits
 from pinotpy.server.kernel_warm_up import KernelWarmUp
+from pinotpy.server.left_over import LeftOver
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_port import QueryPort
 from pinotpy.server.query_service import QueryLimits, QueryService
@@ -94,6 +95,7 @@ class ServerParts:
         self._catch_up: CatchUp | None = None
         self._damaged: DamagedSegments | None = None
         self._scrubber: Scrubber | None = None
+        self._left_over: LeftOver | None = None
         self._realtime: RealtimeParts | None = None
         memory = equipment.memory.budget
         self._dictionaries = SharedDictionaries(
@@ -320,7 +322,18 @@ class ServerParts:
             bytes_per_s=settings.scrub_rate,
             progress=self.metrics.scrubbed,
         )
+        self._left_over = LeftOver(
+            settings.data_dir,
+            self.segments,
+            handler.remove_left_over,
+            self._participant,
+            store,
+            paths,
+            self.equipment.clock,
+            settings.left_over_wait_ms,
+        )
         self._participant.start()
+        self._left_over.start()
         self._catch_up.start()
         self._damaged.start()
         self._scrubber.start()
@@ -373,6 +386,8 @@ class ServerParts:
             self._damaged.stop(1.0)
         if self._scrubber is not None:
             self._scrubber.stop(1.0)
+        if self._left_over is not None:
+            self._left_over.stop(1.0)
         self._participant.stop(5.0)
         if self._realtime is not None:
             self._realtime.stop(5.0)

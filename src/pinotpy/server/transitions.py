@@ -224,6 +224,14 @@ class SegmentTransitions:
             self._load(table, segment_name)
         self._count(table)
 
+    def remove_left_over(self, table: str, segment_name: str) -> bool:
+        """Remove the files of a segment that this server need not serve; False if it is served by now."""
+        with self._locks.hold(table, segment_name):
+            if self._registry.segment(table, segment_name) is not None:
+                return False
+            self._store.delete(table, segment_name)
+        return True
+
     def _load(self, table: str, segment_name: str, *, anew: bool = False) -> None:
         jobs, mark = self._jobs.waiting_for(table, segment_name), self._jobs.mark()
         try:

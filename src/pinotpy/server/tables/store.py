@@ -14,14 +14,14 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 from urllib.parse import quote
 
 from pinotpy.clock import SystemClock
 from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, SegmentCorruptError, UnsafeArchiveError
 from pinotpy.fs.crypters import Crypters, SegmentCrypter, decrypted
 from pinotpy.fs.private_folder import make_private_folder
-from pinotpy.names import check_segment_name, check_table_name, raw_table_name
+from pinotpy.names import check_segment_name, check_table_name, raw_table_name, split_table_name
 from pinotpy.segment import layout
 from pinotpy.segment.archive.archive import unpack_segment
 from pinotpy.segment.archive.tar_stream import ArchiveLimits
@@ -31,6 +31,7 @@ from pinotpy.server.tables.archive_faults import ArchiveFaults
 from pinotpy.service.peer_archives import PeerArchives
 
 log = logging.getLogger(__name__)
+_REMOVED: Final = ".removed-"
 
 
 class Fetcher(Protocol):
@@ -78,6 +79,12 @@ class SegmentStore:
             # Whatever a crash left half-done.
             shutil.rmtree(folder, ignore_errors=True)
             make_private_folder(folder)
+        for table in data_dir.iterdir():
+            for doomed in table.glob(f"{_REMOVED}*"):
+                shutil.rmtree(doomed, ignore_errors=True)
+            if split_table_name(table.name)[1]:
+                with contextlib.suppress(OSError):  # it has segments
+                    table.rmdir()
 
     def open(
         self, table: str, segment_name: str, crc: int, download_url: str, crypter: str = "", *, anew: bool = False
@@ -182,6 +189,14 @@ class SegmentStore:
         with self._placing, contextlib.suppress(OSError):  # others are there, or the folder is not
             directory.parent.rmdir()
 
+    def held(self) -> dict[str, list[str]]:
+        """The segments on disk by table, whether they are served or not. Raises OSError."""
+        tables = [each.name for each in self._data_dir.iterdir() if each.is_dir() and split_table_name(each.name)[1]]
+        return {
+            table: [each.name for each in (self._data_dir / table).iterdir() if not each.name.startswith(".")]
+            for table in tables
+        }
+
     def size_bytes(self, table: str, segment_name: str) -> int:
         """Bytes on disk, 0 if it is not here."""
         directory = self._directory(table, segment_name)
@@ -244,7 +259,7 @@ class SegmentStore:
 
 def _remove(directory: Path) -> None:
     # Renamed first: a crash in the middle must not leave half a segment under its name. Open maps stay valid.
-    doomed = directory.parent / f".removed-{directory.name}"
+    doomed = directory.parent / f"{_REMOVED}{directory.name}"
     shutil.rmtree(doomed, ignore_errors=True)
     directory.rename(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
