@@ -19,7 +19,7 @@ class FileFault:
 
     file: Path
     summary: str
-    fault: Fault
+    fault: Fault | None  # None: the summary says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,13 @@ class Documents:
             )
 
 
-def read_documents(schema_file: Path | None, table_config_file: Path | None) -> Documents:
+def read_documents(
+    schema_file: Path | None, table_config_file: Path | None, *, checks_plug_ins: bool = False
+) -> Documents:
     """Read and check each file that is given, then the table config against the schema where both can stand.
+
+    Args:
+        checks_plug_ins: also whether the table can be read of its stream, with the plug-ins of this machine.
 
     Raises:
         UserError: a file cannot be read.
@@ -57,9 +62,29 @@ def read_documents(schema_file: Path | None, table_config_file: Path | None) -> 
             if schema is not None:
                 check_against_schema(table_config, schema)
                 check_expressions(schema, table_config)
+            if checks_plug_ins:
+                _check_as_controller(table_config, schema)
         except InvalidConfigError as error:
             faults += _in_file(error, table_config_file)
     return Documents(schema, table_config, tuple(faults))
+
+
+def _check_as_controller(config: TableConfig, schema: Schema | None) -> None:
+    """What a controller checks of a table besides, and for which it needs no cluster. Raises InvalidConfigError."""
+    from pinotpy.controller.periods import ages_of, kept_after_deletion_ms
+
+    try:
+        ages_of(config)
+        kept_after_deletion_ms(config)
+    except UserError as error:
+        raise InvalidConfigError(error.message) from None
+    if (stream := config.stream_config) is not None:
+        from pinotpy.clock import SystemClock
+        from pinotpy.controller.realtime.stream_plug_ins import check_decoder, checked_factory
+
+        checked_factory(config, stream, SystemClock())
+        if schema is not None:
+            check_decoder(stream, config, schema)
 
 
 def read_object(file: Path, what: str) -> dict[str, Any]:
@@ -81,7 +106,8 @@ def fault_lines(faults: tuple[FileFault, ...] | list[FileFault]) -> list[str]:
         if (fault.file, fault.summary) != last:
             lines.append(f"'{fault.file}': {fault.summary}")
             last = (fault.file, fault.summary)
-        lines.append(f"  {fault.fault}")
+        if fault.fault is not None:
+            lines.append(f"  {fault.fault}")
     return lines
 
 
@@ -94,4 +120,4 @@ def _text(file: Path) -> bytes:
 
 def _in_file(error: InvalidConfigError, file: Path) -> list[FileFault]:
     summary = error.message.split("\n", 1)[0].rstrip(":")
-    return [FileFault(file, summary, fault) for fault in error.faults]
+    return [FileFault(file, summary, fault) for fault in error.faults or (None,)]

@@ -88,6 +88,10 @@ class ControllerClient(SegmentCalls, ReplacementCalls):
         """Create a table."""
         return self._write("POST", "/tables", config)
 
+    def validate_table(self, config: Document, schema: Document) -> dict[str, Any]:
+        """Whether a table could be created after its schema; nothing is stored. Raises what `add_table` would."""
+        return self._write("POST", "/tables/validate", {"tableConfig": config, "schema": schema})
+
     def update_table(self, name: str, config: Document) -> dict[str, Any]:
         """Replace a table's config."""
         return self._write("PUT", f"/tables/{quoted(name)}", config)

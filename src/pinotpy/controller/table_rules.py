@@ -15,8 +15,8 @@ from pinotpy.ingest.transform_checks import check_expressions
 from pinotpy.names import TableType
 
 
-def check_table(catalog: Catalog, config: TableConfig) -> Schema:
-    """Return the table's schema if the config can work here.
+def check_table(catalog: Catalog, config: TableConfig, schema: Schema | None = None) -> Schema:
+    """Return the table's schema if the config can work here. `schema`: one that is to be stored before it.
 
     Raises:
         InvalidConfigError: the schema contradicts it, expressions cannot be evaluated, or there are fewer servers than
@@ -24,15 +24,18 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
         UserError: no schema, a period that is none, no broker, or the other half of the table uses another time column.
     """
     name = config.name_with_type
-    stored = catalog.schema(config.raw_table_name)
-    if stored is None:
-        raise UserError(
-            f"Failed to find schema for table: {name}; add a schema named '{config.raw_table_name}' first", table=name
-        )
-    check_against_schema(config, stored.schema)
+    if schema is None:
+        stored = catalog.schema(config.raw_table_name)
+        if stored is None:
+            raise UserError(
+                f"Failed to find schema for table: {name}; add a schema named '{config.raw_table_name}' first",
+                table=name,
+            )
+        schema = stored.schema
+    check_against_schema(config, schema)
     ages_of(config)
     kept_after_deletion_ms(config)
-    check_expressions(stored.schema, config)
+    check_expressions(schema, config)
     _check_other_half(catalog, config)
     if not broker_candidates(catalog, config):
         raise UserError(f"Failed to find instances with tag: {config.tenants.broker_tag} for table: {name}", table=name)
@@ -51,7 +54,7 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
         raise InvalidConfigError(
             message, (Fault(_replication_path(config), str(config.replication), allowed),), table=name
         ) from error
-    return stored.schema
+    return schema
 
 
 def broker_candidates(catalog: Catalog, config: TableConfig) -> list[str]:

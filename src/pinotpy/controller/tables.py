@@ -13,7 +13,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.controller.assignment.group_shape import group_shape
 from pinotpy.controller.context import Controller
 from pinotpy.controller.deletion import delete_segment_files, new_deletion
-from pinotpy.controller.realtime.stream_plug_ins import check_stream, stream_path
+from pinotpy.controller.realtime.stream_plug_ins import check_stream, stream_path, stream_place
 from pinotpy.controller.table_rules import broker_candidates, check_table
 from pinotpy.controller.user_messages import send_config_changed
 from pinotpy.errors import (
@@ -74,20 +74,26 @@ def _refuse_masks(config: TableConfig) -> None:
         raise InvalidConfigError(f"the config of table '{config.name_with_type}' is not valid:", tuple(faults))
 
 
-def _refuse_other_stream(config: TableConfig, stored: TableConfig) -> None:
-    """Offsets of one topic say nothing of another: its rows would be read from wherever the old one was."""
+def _refuse_other_stream(controller: Controller, config: TableConfig, stored: TableConfig) -> None:
+    """Offsets of one stream say nothing of another: its rows would be read from wherever the old one was."""
     new, old = config.stream_config, stored.stream_config
-    if new is None or old is None or (new.stream_type, new.topic) == (old.stream_type, old.topic):
+    if new is None or old is None:
         return
-    path = child_path(stream_path(config), TOPIC.of_type(new.stream_type))
-    found = f"topic '{new.topic[:200]}' of a stream of type '{new.stream_type}'"
-    allowed = (
-        f"topic '{old.topic[:200]}' of type '{old.stream_type}', which the table's segments were read of: another one "
-        "needs a table of its own"
-    )
-    raise InvalidConfigError(
-        f"the config of table '{config.name_with_type}' is not valid:", (Fault(path, found, allowed),)
-    )
+    path, faults = stream_path(config), []
+    other = "which the table's segments were read of: another one needs a table of its own"
+    if (new.stream_type, new.topic) != (old.stream_type, old.topic):
+        found = f"topic '{new.topic[:200]}' of a stream of type '{new.stream_type}'"
+        allowed = f"topic '{old.topic[:200]}' of type '{old.stream_type}', {other}"
+        faults.append(Fault(child_path(path, TOPIC.of_type(new.stream_type)), found, allowed))
+    else:
+        is_at, was_at = stream_place(controller, new), stream_place(controller, old)
+        for key, place in was_at.items():
+            if is_at and is_at.get(key) != place:
+                faults.append(
+                    Fault(child_path(path, key), f"'{is_at.get(key, '')[:200]}'", f"'{place[:200]}', {other}")
+                )
+    if faults:
+        raise InvalidConfigError(f"the config of table '{config.name_with_type}' is not valid:", tuple(faults))
 
 
 def update_table(controller: Controller, path_name: str, config: TableConfig) -> None:
@@ -109,7 +115,7 @@ def update_table(controller: Controller, path_name: str, config: TableConfig) ->
             raise NotFoundError(f"Table {name} does not exist", table=name)
         config = TableConfig.from_json(with_stored(config.to_json_dict(), stored.config.to_json_dict()), is_stored=True)
         _refuse_masks(config)
-        _refuse_other_stream(config, stored.config)
+        _refuse_other_stream(controller, config, stored.config)
         check_stream(controller, config, check_table(catalog, config))
         try:
             catalog.replace_table_config(config, stored.version)

@@ -125,7 +125,7 @@ class FileStreamConsumerFactory:
 
     Raises UserError for settings without that folder, or a topic that cannot be a folder's name.
 
-    addresses: the folder, see StreamConsumerFactory.
+    addresses, place: the folder, see StreamConsumerFactory.
     """
 
     offset_type: OffsetType = LONG_OFFSETS
@@ -154,6 +154,7 @@ class FileStreamConsumerFactory:
                 f"'{DIRECTORY}' is '{folder[:200]}': expected an absolute path, since all servers read there"
             )
         self.addresses = (Path(folder).absolute().as_uri(),)
+        self.place = {DIRECTORY: os.path.normpath(folder)}
         self._directory = Path(folder) / settings.topic
         self._clock = clock
 

@@ -192,7 +192,8 @@ class StreamConsumerFactory(Protocol):
     offset_type: of all partitions.
 
     It may have `addresses`, too: URIs, or host:port, of what it will open for this table. Tables may name only those
-    that the operator lists (pinotpy.stream.allowedUris).
+    that the operator lists (pinotpy.stream.allowedUris). And `place`: settings, key to value, without which the topic's
+    name and offsets mean another stream: a table cannot change them.
     """
 
     offset_type: OffsetType

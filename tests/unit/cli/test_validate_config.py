@@ -137,3 +137,34 @@ def test_expressions_of_both_documents_are_checked_with_their_functions(tmp_path
         ("$.b.transformFunction", "'Groovy({a}, a)'"),
         ("$.ingestionConfig.filterConfig.filterFunction", "function 'nosuchthing', which there is not"),
     }
+
+
+def test_a_stream_that_a_controller_refuses_is_not_valid(tmp_path: Path, pinotpy: Any) -> None:
+    fields = [{"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"}]
+    schema = write(tmp_path / "s.json", {**SCHEMA, "dateTimeFieldSpecs": fields})
+
+    def validated(stream_type: str, decoder: str = "json", *more: str, **segments: str) -> Any:
+        stream = {
+            "streamType": stream_type,
+            f"stream.{stream_type}.topic.name": "x",
+            f"stream.{stream_type}.decoder.class.name": decoder,
+            f"stream.{stream_type}.directory": str(tmp_path),
+        }
+        table = {
+            **CONFIG,
+            "tableType": "REALTIME",
+            "segmentsConfig": {"replication": "1", "timeColumnName": "ts", **segments},
+            "tableIndexConfig": {"streamConfigs": stream},
+        }
+        file = write(tmp_path / "t.json", table)
+        return pinotpy("validate-config", "--schema-file", schema, "--table-config-file", file, *more)
+
+    assert validated("file").out == "valid\n"
+    ended = validated("pulsar")
+    assert (
+        ended.status == 1 and "streamConfigs" in ended.err and "no plug-in reads streams of type 'pulsar'" in ended.err
+    )
+    [fault] = validated("pulsar", "json", "--json").document["faults"]
+    assert fault["file"].endswith("t.json") and "pulsar" in fault["message"]
+    assert "xml" in validated("file", "xml").err
+    assert "never" in validated("file", deletedSegmentsRetentionPeriod="never").err

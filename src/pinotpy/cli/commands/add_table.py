@@ -27,5 +27,6 @@ def run(
     schema = read_object(schema_file, "schema") if schema_file else None
     with common.client() as client:
         if schema is not None:
+            client.validate_table(config, schema)  # a table that is refused leaves no schema behind
             common.print_status(client.add_schema(schema))
         common.print_status(client.add_table(config))

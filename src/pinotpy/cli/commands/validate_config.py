@@ -23,7 +23,7 @@ def run(
 
     if schema_file is None and table_config_file is None:
         raise UserError("nothing to check: give --schema-file, --table-config-file or both")
-    documents = read_documents(schema_file, table_config_file)
+    documents = read_documents(schema_file, table_config_file, checks_plug_ins=True)
     # Kept and answered by the controller as well: most often a key that is spelt wrongly.
     unknown = {
         str(file): sorted(document.unrecognized)
@@ -38,7 +38,12 @@ def run(
     warnings = {str(table_config_file): config.warnings} if config is not None and config.warnings else {}
     if as_json:
         faults = [
-            {"file": str(f.file), "path": f.fault.path, "found": f.fault.found, "allowed": f.fault.allowed}
+            {"file": str(f.file)}
+            | (
+                {"message": f.summary}
+                if f.fault is None
+                else {"path": f.fault.path, "found": f.fault.found, "allowed": f.fault.allowed}
+            )
             for f in documents.faults
         ]
         told = {"valid": not faults, "faults": faults, "unrecognizedProperties": unknown} | (

@@ -9,6 +9,8 @@ from typing import Any
 from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
 
+from pinotpy.config.document import parse_json
+from pinotpy.config.schema import Schema
 from pinotpy.config.stream_secrets import masked, with_stored
 from pinotpy.config.table import TableConfig
 from pinotpy.controller import tables
@@ -79,18 +81,18 @@ def table_routes(controller: Controller) -> Routes:
         "/tables/validate",
         Action.READ,
         IN_HANDLER,
-        summary="Check a table config without storing it",
+        summary='Check a table config without storing it; {"tableConfig", "schema"}: before its schema is',
         openapi_extra=TABLE_BODY,
     )
     def validate_table(request: Request, body: RawBody) -> dict[str, Any]:
-        config = TableConfig.from_json(body)
+        config, schema = _with_schema(body)
         # What is wrong with it tells of the schema that the cluster has under its name.
         authorise(request, Action.READ, table_resource(config.raw_table_name))
         if (stored := catalog.table_config(config.name_with_type)) is not None:
             config = TableConfig.from_json(
                 with_stored(config.to_json_dict(), stored.config.to_json_dict()), is_stored=True
             )
-        check_stream(controller, config, check_table(catalog, config))
+        check_stream(controller, config, check_table(catalog, config, schema))
         return {
             config.table_type.value: masked(config.to_json_dict()),
             "unrecognizedProperties": config.unrecognized,
@@ -342,3 +344,11 @@ def _views(
     if all(view is None for view in answer.values()):
         raise NotFoundError("Table not found")
     return answer
+
+
+def _with_schema(body: bytes) -> tuple[TableConfig, Schema | None]:
+    """A table config, alone or beside its schema."""
+    document = parse_json(body, "table config")
+    if not isinstance(document, dict) or "tableConfig" not in document:
+        return TableConfig.from_json(body), None
+    return TableConfig.from_json(document["tableConfig"]), Schema.from_json(document.get("schema") or {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pinotpy.config.document import child_path
@@ -10,11 +10,12 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.stream_configs import StreamConfig
 from pinotpy.config.stream_keys import DECODER, STREAM_TYPE, without_secrets
 from pinotpy.config.table import TableConfig
-from pinotpy.controller.context import Controller
 from pinotpy.controller.realtime.allowed_streams import AllowedStreams
 from pinotpy.errors import Fault, InvalidConfigError, PinotError
 
 if TYPE_CHECKING:
+    from pinotpy.clock import Clock
+    from pinotpy.controller.context import Controller
     from pinotpy.stream.spec import StreamConsumerFactory
 
 # Where plug-ins, which know only the map, say that a fault is.
@@ -23,11 +24,24 @@ _MAP: Final = "$.streamConfigs"
 
 def stream_factory(controller: Controller, stream: StreamConfig) -> StreamConsumerFactory:
     """The plug-in of a table's stream. Raises UserError, InvalidConfigError."""
+    return _factory(stream, controller.clock)
+
+
+def _factory(stream: StreamConfig, clock: Clock) -> StreamConsumerFactory:
     # Arrow comes with it: a controller without tables of streams does without.
     from pinotpy.stream.registry import consumer_factory
     from pinotpy.stream.settings import StreamSettings
 
-    return consumer_factory(StreamSettings.from_config(stream), controller.clock)
+    return consumer_factory(StreamSettings.from_config(stream), clock)
+
+
+def stream_place(controller: Controller, stream: StreamConfig) -> Mapping[str, str]:
+    """See StreamConsumerFactory.place; empty if the plug-in names none, or cannot be made."""
+    try:
+        place: Mapping[str, str] = getattr(stream_factory(controller, stream), "place", {})
+    except PinotError:
+        return {}
+    return place
 
 
 def check_stream(controller: Controller, config: TableConfig, schema: Schema) -> None:
@@ -35,16 +49,19 @@ def check_stream(controller: Controller, config: TableConfig, schema: Schema) ->
     address is not one that tables may name.
     """
     stream = config.stream_config
-    if stream is None:
-        return
-    path = stream_path(config)
+    if stream is not None:
+        factory = checked_factory(config, stream, controller.clock)
+        _check_addresses(controller, config, stream, getattr(factory, "addresses", ()))
+        check_decoder(stream, config, schema)
+
+
+def checked_factory(config: TableConfig, stream: StreamConfig, clock: Clock) -> StreamConsumerFactory:
+    """The plug-in of the stream of `config`. Raises InvalidConfigError, with JSON paths."""
     try:
-        factory = stream_factory(controller, stream)
+        return _factory(stream, clock)
     except PinotError as error:
         # What a plug-in says may have the values that it was given: its own error goes no further.
-        raise _without_secrets(config, stream, path, error) from None
-    _check_addresses(controller, config, stream, getattr(factory, "addresses", ()))
-    check_decoder(stream, config, schema)
+        raise _without_secrets(config, stream, stream_path(config), error) from None
 
 
 def _without_secrets(config: TableConfig, stream: StreamConfig, path: str, error: PinotError) -> InvalidConfigError:

@@ -307,13 +307,17 @@ def test_a_disabled_table_is_not_healthy(scene: Scene) -> None:
     assert told["ingestionState"] == "UNKNOWN" and "disabled" in told["errorMessage"]
 
 
-def test_another_topic_needs_another_table(scene: Scene) -> None:
+@pytest.mark.parametrize("key", ["stream.file.topic.name", "stream.file.directory"])
+def test_another_stream_needs_another_table(scene: Scene, key: str) -> None:
     _consuming(scene)
     config = copy.deepcopy(table_config(scene.folder, rows=100))
-    config["tableIndexConfig"]["streamConfigs"]["stream.file.topic.name"] = "others"
+    stream = config["tableIndexConfig"]["streamConfigs"]
+    stream["stream.file.directory"] += "/../" + scene.folder.name  # the same folder
+    assert scene.harness.http.put("/tables/events", json=config).status_code == 200
+    stream[key] += "-other"
     answer = scene.harness.http.put("/tables/events", json=config)
     assert answer.status_code == 400, answer.text
-    assert "stream.file.topic.name" in answer.json()["error"]
+    assert key in answer.json()["error"]
     assert "needs a table of its own" in answer.text
     assert scene.harness.http.put("/tables/events", json=table_config(scene.folder, rows=200)).status_code == 200
 
