@@ -15,7 +15,7 @@ import typer
 from pinotpy import __version__
 from pinotpy.cli import commands
 from pinotpy.errors import PinotError
-from pinotpy.memory.c_library import let_arrow_use_it
+from pinotpy.service.arrow_memory import take_arrow_memory_from_c_library
 from pinotpy.service.lean_imports import keep_imports_lean
 
 app = typer.Typer(
@@ -63,7 +63,7 @@ def _group(name: str) -> typer.Typer:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `pinotpy` executable; `arguments` instead of the process's own. Ends with SystemExit."""
-    let_arrow_use_it()
+    take_arrow_memory_from_c_library()
     if arguments is None and sys.argv[1:2] == ["load"]:
         # Jobs may run plug-ins that want pandas, load has none.
         keep_imports_lean()

@@ -26,16 +26,6 @@ def limit_arenas() -> None:
         _set(_M_ARENA_MAX, max(_ARENAS_MIN, len(os.sched_getaffinity(0)) // _CORES_OF_ARENA))
 
 
-def let_arrow_use_it() -> None:
-    """Let Arrow take its memory from here, unless the environment says from where (ARROW_DEFAULT_MEMORY_POOL). Called
-    before Arrow is imported; processes that are started inherit it.
-
-    Its own pool (mimalloc) keeps what one thread frees of another's memory: after three rounds of six GROUP BYs over
-    600,000 computed texts a server kept 1.4 GB until its end, and refused everything for lack of memory.
-    """
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-
-
 def give_large_blocks_back() -> None:
     """From now on each large block is returned when it is freed.
 

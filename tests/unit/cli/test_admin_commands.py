@@ -11,15 +11,20 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from controller_harness import PARTS_SCHEMA, PARTS_TABLE, Harness, build_parts_segment, start_harness
+from events_table import SCHEMA, table_config
 from terminals import open_terminal
 
+from pinotpy.cli.commands.delete_segments import _without_consuming
 from pinotpy.clock import ManualClock, SystemClock
+from pinotpy.controller.periodic.realtime_validation import RealtimeValidation
 from pinotpy.controller.periodic.retention import RetentionManager
 from pinotpy.service.ports import free_port
+from pinotpy.stream.file import create_topic
 
 DAY_MS = 86_400_000
 Build = Callable[..., Path]
@@ -330,3 +335,38 @@ def test_a_controller_that_is_not_there_is_one_sentence(pinotpy: Any, tmp_path: 
     ):
         ended = pinotpy(*arguments, *url)
         assert ended.status == 1 and ended.out == "" and ended.err.count("\n") == 1, ended
+
+
+def test_a_table_that_is_refused_leaves_no_schema(call: Any, harness: Harness, tmp_path: Path) -> None:
+    schema, config = tmp_path / "s.json", tmp_path / "t.json"
+    schema.write_text(json.dumps(PARTS_SCHEMA))
+    segments = {**PARTS_TABLE["segmentsConfig"], "replication": "9"}  # more than there are servers
+    config.write_text(json.dumps({**PARTS_TABLE, "segmentsConfig": segments}))
+    ended = call("add-table", "--table-config-file", config, "--schema-file", schema)
+    assert ended.status == 1 and "replication" in ended.err
+    assert harness.http.get("/schemas").json() == []
+    config.write_text(json.dumps(PARTS_TABLE))
+    assert call("add-table", "--table-config-file", config, "--schema-file", schema).status == 0
+    assert (harness.http.get("/schemas").json(), harness.http.get("/tables").json()["tables"]) == (["parts"], ["parts"])
+    for beside in ({}, {"schema": None}, {"schema": {"schemaName": "other"}}):
+        assert harness.http.post("/tables/validate", json={"tableConfig": PARTS_TABLE, **beside}).status_code == 400
+
+
+def test_what_consumes_is_named_and_not_deleted(call: Any, harness: Harness, tmp_path: Path) -> None:
+    create_topic(tmp_path / "events", 2)
+    assert harness.post_json("/schemas", SCHEMA).status_code == 200
+    assert harness.post_json("/tables", table_config(tmp_path, rows=100)).status_code == 200
+    RealtimeValidation(harness.controller, harness.controller.realtime_segments, 60.0).run_table("events_REALTIME")
+    ideal = harness.controller.catalog.ideal_state("events_REALTIME") or {}
+    assert len(ideal) == 2
+    ended = call("delete-segments", "events", "--all", "--yes")
+    assert ended.status == 0 and "nothing to delete" in ended.out
+    assert all(name in ended.err for name in ideal) and "forceCommit" in ended.err
+    harness.settle()
+    shown = call("show-table", "events").out
+    assert "2 segments of the stream being read" in shown and "no server tells" not in shown
+
+    states = {"s0": {"a": "ONLINE"}, "s1": {"a": "CONSUMING"}}
+    client = cast(Any, SimpleNamespace(ideal_state=lambda table: {"OFFLINE": None, "REALTIME": states}))
+    chosen = {"OFFLINE": ["o0"], "REALTIME": ["s0", "s1"]}
+    assert _without_consuming(client, "t", chosen) == ({"OFFLINE": ["o0"], "REALTIME": ["s0"]}, ["s1"])

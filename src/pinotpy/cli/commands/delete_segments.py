@@ -51,6 +51,14 @@ def run(
     table_type = suffix or table_type
     with common.client_of(table) as client:
         chosen = _chosen(client, table, segments or [], table_type, older_than)
+        if every:
+            chosen, consuming = _without_consuming(client, table, chosen)
+            if consuming:
+                typer.echo(
+                    f"{counted(len(consuming), 'segment')} that take rows of the stream stay ({some_of(consuming)}): "
+                    f"POST /tables/{table}/forceCommit ends them, delete-table deletes them with the table",
+                    err=True,
+                )
         number = sum(len(names) for names in chosen.values())
         if number == 0:
             why = _nothing_older(client, table, older_than) if older_than else "has a place in the table"
@@ -105,6 +113,16 @@ def _nothing_older(client: ControllerClient, table: str, older_than: str) -> str
     if not any(config.get("segmentsConfig", {}).get("timeColumnName") for config in configs):
         return "has times, as the table config names no timeColumnName; choose them by name, or --all"
     return f"has rows that are all older than {older_than}"
+
+
+def _without_consuming(
+    client: ControllerClient, table: str, chosen: dict[str, list[str]]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Those that can be deleted, and those that take rows of their stream."""
+    ideal = client.ideal_state(table).get("REALTIME") or {} if "REALTIME" in chosen else {}
+    consuming = {name for name, replicas in ideal.items() if "CONSUMING" in replicas.values()}
+    rest = {kind: [name for name in names if name not in consuming] for kind, names in chosen.items()}
+    return {kind: names for kind, names in rest.items() if names}, sorted(consuming)
 
 
 def _print(common: ControllerOptions, deleted: dict[str, Any], lines: list[str]) -> None:

@@ -54,8 +54,12 @@ def run(
             f"({bytes_text(part.get('reportedSizePerReplicaInBytes'))} a replica)",
             soft_wrap=True,
         )
-        if part.get("missingSegments"):
-            console.print(f"no server tells the size of {counted(part['missingSegments'], 'segment')}", soft_wrap=True)
+        consuming = sum("CONSUMING" in states.values() for states in (ideal.get(kind) or {}).values())
+        if consuming:
+            told = f"{counted(consuming, 'segment')} of the stream being read: of no size on disk until committed"
+            console.print(told, soft_wrap=True)
+        if (missing := part.get("missingSegments", 0) - consuming) > 0:
+            console.print(f"no server tells the size of {counted(missing, 'segment')}", soft_wrap=True)
         _print_segments(console, half["segments"], all_segments=all_segments)
         console.print("config:")
         console.print(json.dumps(half["config"], indent=2, ensure_ascii=False), soft_wrap=True, markup=False)
