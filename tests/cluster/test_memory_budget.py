@@ -1,8 +1,9 @@
 """Proves on real processes that what users ask takes no process over its memory: many GROUP BYs of high cardinality at
 once, of columns and of texts that they compute, against servers with a small budget are answered right, or refused with
 245; the servers live, RssAnon + RssShmem of each and its children stays within a tenth of its budget, and what queries
-took is given back. So does the broker's, which merges sets of values. Rows of streams, which lie in memory that a server shares with its workers, count in the server's budget, once, and the
-large queries run beside them. The oracle is arithmetic over the rows that were written.
+took is given back. So does the broker's, which merges sets of values. Rows of streams, which lie in memory that a
+server shares with its workers, count in the server's budget, once, and the large queries run beside them. The oracle is
+arithmetic over the rows that were written.
 
 The daemons run in a control group with a memory limit, of which they have shares, where one can be made: the system
 kills what goes beyond it. Where none can be, the test says so, and checks the same sum. bench/memory_ceiling.py runs

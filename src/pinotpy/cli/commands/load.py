@@ -41,45 +41,48 @@ def run(
     ] = None,
     timeout_s: Annotated[float, typer.Option("--timeout-s", help="how long to wait until the rows are served")] = 120.0,
 ) -> None:
-    from pinotpy.cli import loading, options
-    from pinotpy.cli.job_running import ends_on_sigterm
-    from pinotpy.cli.load_showing import show_dry_run, show_loaded, write_documents
+    from pinotpy.ingest.jobs.spare_workers import spare_workers
 
-    if out is not None and not dry_run:
-        raise UserError("--out needs --dry-run: it is the folder of its documents")
-    if missing_columns not in (None, "DEFAULT", "FAIL"):
-        raise UserError(f"--missing-columns is FAIL or DEFAULT, found '{missing_columns}'")
-    request = loading.LoadRequest(
-        files,
-        guessing.table or loading.table_name_of(files[0]),
-        guessing.wishes,
-        missing_columns == "DEFAULT",
-        guessing.reject_share,
-        replication,
-        again,
-    )
-    with tempfile.TemporaryDirectory(prefix="pinotpy-load-") as scratch, ends_on_sigterm():
-        work_dir = Path(scratch)
-        request = replace(request, files=loading.with_streams_kept(files, work_dir))
-        if dry_run:
-            with options.progress(common.as_json) as bar:
-                readings = loading.build(request, work_dir, None, loading.told_by(bar))
-            if out is not None:
-                write_documents(out, readings[0])
-            document = show_dry_run(readings, request.table, out, common.as_json)
-        else:
-            with common.client() as client:
+    with spare_workers(files):  # they start while this process does
+        from pinotpy.cli import loading, options
+        from pinotpy.cli.job_running import ends_on_sigterm
+        from pinotpy.cli.load_showing import show_dry_run, show_loaded, write_documents
+
+        if out is not None and not dry_run:
+            raise UserError("--out needs --dry-run: it is the folder of its documents")
+        if missing_columns not in (None, "DEFAULT", "FAIL"):
+            raise UserError(f"--missing-columns is FAIL or DEFAULT, found '{missing_columns}'")
+        request = loading.LoadRequest(
+            files,
+            guessing.table or loading.table_name_of(files[0]),
+            guessing.wishes,
+            missing_columns == "DEFAULT",
+            guessing.reject_share,
+            replication,
+            again,
+        )
+        with tempfile.TemporaryDirectory(prefix="pinotpy-load-") as scratch, ends_on_sigterm():
+            work_dir = Path(scratch)
+            request = replace(request, files=loading.with_streams_kept(files, work_dir))
+            if dry_run:
                 with options.progress(common.as_json) as bar:
-                    loaded = loading.build_and_load(
-                        client,
-                        request,
-                        common.access(),
-                        work_dir,
-                        broker_url=broker_url,
-                        timeout_s=timeout_s,
-                        tell=loading.told_by(bar),
-                    )
-                broker = broker_url or loading.broker_of(client, request.table)
-            document = show_loaded(loaded, request.table, broker, common.as_json)
-    if common.as_json:
-        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+                    readings = loading.build(request, work_dir, None, loading.told_by(bar))
+                if out is not None:
+                    write_documents(out, readings[0])
+                document = show_dry_run(readings, request.table, out, common.as_json)
+            else:
+                with common.client() as client:
+                    with options.progress(common.as_json) as bar:
+                        loaded = loading.build_and_load(
+                            client,
+                            request,
+                            common.access(),
+                            work_dir,
+                            broker_url=broker_url,
+                            timeout_s=timeout_s,
+                            tell=loading.told_by(bar),
+                        )
+                    broker = broker_url or loading.broker_of(client, request.table)
+                document = show_loaded(loaded, request.table, broker, common.as_json)
+        if common.as_json:
+            typer.echo(json.dumps(document, indent=2, ensure_ascii=False))

@@ -26,14 +26,13 @@ from pinotpy.ingest.jobs.input_files import InputEntry
 from pinotpy.ingest.jobs.plan import TRIAL_ROWS, DealtRows, Unit, plan_groups, plan_trial, plan_units, with_contents
 from pinotpy.ingest.jobs.pushing import push_archives
 from pinotpy.ingest.jobs.report import JobReport, UnitReport
+from pinotpy.ingest.jobs.spare_workers import PART_BYTES
 from pinotpy.ingest.jobs.spec import FileErrors, IngestionJobSpec
 from pinotpy.ingest.jobs.work_folder import work_folder
 from pinotpy.ingest.jobs.workers import run_units
 
 _log = logging.getLogger(__name__)
 
-# A process takes a second to start; this much input is worth it.
-_BYTES_PER_PROCESS: Final = 64 << 20
 # A trial segment is near enough to the size that was asked for when it says this share of its own rows.
 _TRIAL_NEAR: Final = 0.95
 _TRIALS_MAX: Final = 6
@@ -168,7 +167,7 @@ def _done(
 
 def _worthwhile(size_bytes: int) -> int:
     """Processes for an amount of input: at most the cores, and none that would take longer to start than to work."""
-    return max(1, min(len(os.sched_getaffinity(0)), size_bytes // _BYTES_PER_PROCESS))
+    return max(1, min(len(os.sched_getaffinity(0)), size_bytes // PART_BYTES))
 
 
 def why_it_ends(reports: Sequence[UnitReport], num_units: int, skips: bool) -> str | None:

@@ -1,4 +1,4 @@
-"""A worker process: reads units as JSON lines, does them, writes reports as JSON lines. `workers` starts it.
+"""A worker process: reads units as JSON lines, does them, writes reports as JSON lines. `spare_workers` starts it.
 
 It ends when its standard input does, also in the middle of a unit: with its parent, however that ends.
 """
@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import queue
-import signal
 import sys
 import threading
 import time
@@ -23,16 +22,14 @@ from pinotpy.ingest.jobs.plan import Unit
 _PROGRESS_EVERY_S: Final = 0.5
 
 
-def main(arguments: list[str]) -> int:
-    """`worker <context file> <working folder> <threads>`."""
-    context_file, work_dir, threads = arguments
-    # Ctrl-C reaches the whole group of processes; the parent decides.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def main() -> int:
+    """The first line is a list: file of the job's context, working folder, number of threads."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
     # Whatever prints must not come between the lines of the protocol.
     channel, sys.stdout = sys.stdout, sys.stderr
     lines: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(lines,), daemon=True).start()
+    context_file, work_dir, threads = json.loads(lines.get())
     context = JobContext.from_json_dict(json.loads(Path(context_file).read_text()))
 
     def send(message: dict[str, Any]) -> None:
@@ -52,9 +49,7 @@ def main(arguments: list[str]) -> int:
         send(
             {
                 "unit_id": unit.unit_id,
-                "report": build_unit(
-                    context, unit, Path(work_dir), threads=int(threads), progress=progress
-                ).to_json_dict(),
+                "report": build_unit(context, unit, Path(work_dir), threads=threads, progress=progress).to_json_dict(),
             }
         )
 
@@ -67,4 +62,4 @@ def _listen(lines: queue.Queue[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -13,7 +13,6 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -21,18 +20,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
-import pinotpy
 from pinotpy.errors import DataError, ResourceError
 from pinotpy.fs.uris import masked
 from pinotpy.ingest.jobs.build import build_unit
 from pinotpy.ingest.jobs.context import JobContext
 from pinotpy.ingest.jobs.plan import Unit
 from pinotpy.ingest.jobs.report import FileReport, UnitReport, failed_unit
+from pinotpy.ingest.jobs.spare_workers import end_workers, new_worker
 
 _log = logging.getLogger(__name__)
 
 ATTEMPTS_MAX: Final = 2
-_END_TIMEOUT_S: Final = 5.0
 # Each takes 100 MB and more, also when it waits for its input: a number that was meant for a cluster would stop this
 # machine.
 _PROCESSES_PER_CORE: Final = 8
@@ -79,12 +77,7 @@ def run_units(
             f"the working folder '{work_dir}' cannot be written: {cause}; name another one by pinotpy.workingDir"
         ) from error
     threads = max(1, len(os.sched_getaffinity(0)) // parallelism)
-    pool = _Pool(
-        [sys.executable, "-m", "pinotpy.ingest.jobs.worker", str(context_file), str(work_dir), str(threads)],
-        units,
-        progress,
-        begins_more,
-    )
+    pool = _Pool([str(context_file), str(work_dir), threads], units, progress, begins_more)
     try:
         yield from pool.run(parallelism)
     finally:
@@ -96,9 +89,9 @@ class _Pool:
     """Workers and the units that wait for them. Everything is decided on the caller's thread; threads only read."""
 
     def __init__(
-        self, command: list[str], units: Sequence[Unit], progress: Progress, begins_more: Callable[[], bool]
+        self, settings: list[Any], units: Sequence[Unit], progress: Progress, begins_more: Callable[[], bool]
     ) -> None:
-        self._command, self._progress, self._begins_more = command, progress, begins_more
+        self._settings, self._progress, self._begins_more = settings, progress, begins_more
         self._waiting = deque((unit, 1) for unit in units)
         self._busy: dict[int, tuple[subprocess.Popen[str], Unit, int]] = {}
         self._idle: list[subprocess.Popen[str]] = []
@@ -131,18 +124,7 @@ class _Pool:
     def stop(self) -> None:
         """End all workers, whatever they do."""
         workers = [*self._idle, *(worker for worker, _, _ in self._busy.values())]
-        for worker in workers:
-            with suppress(OSError):
-                worker.terminate()
-        for worker in workers:
-            try:
-                worker.wait(_END_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
-            for stream in (worker.stdin, worker.stdout):
-                with suppress(OSError):
-                    _open(stream).close()
+        end_workers(workers)
         self._idle.clear()
         self._busy.clear()
 
@@ -150,29 +132,16 @@ class _Pool:
         """To a worker that is idle and alive, else to a new one."""
         while self._idle:
             worker = self._idle.pop()
-            if worker.poll() is None and self._sent(worker, unit):
+            if worker.poll() is None and self._sent(worker, unit.to_json_dict()):
                 self._busy[worker.pid] = (worker, unit, attempt)
                 return
         worker = self._start()
         self._busy[worker.pid] = (worker, unit, attempt)
-        self._sent(worker, unit)  # if it is dead already, its reader says so
+        self._sent(worker, unit.to_json_dict())  # if it is dead already, its reader says so
 
     def _start(self) -> subprocess.Popen[str]:
-        # The worker imports this very package, however this process found it.
-        path = os.pathsep.join(filter(None, [str(Path(pinotpy.__file__).parent.parent), os.environ.get("PYTHONPATH")]))
-        try:
-            worker = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "PYTHONPATH": path},
-            )
-        except OSError as error:
-            cause = (error.strerror or str(error)).lower()
-            raise ResourceError(
-                f"no further process can be started: {cause}; ask for fewer by segmentCreationJobParallelism"
-            ) from error
+        worker = new_worker()
+        self._sent(worker, self._settings)
         threading.Thread(target=self._listen, args=(worker,), daemon=True, name=f"worker-{worker.pid}").start()
         return worker
 
@@ -183,10 +152,10 @@ class _Pool:
         self._heard.put((worker, None))
 
     @staticmethod
-    def _sent(worker: subprocess.Popen[str], unit: Unit) -> bool:
+    def _sent(worker: subprocess.Popen[str], message: Any) -> bool:
         try:
             stream = _open(worker.stdin)
-            stream.write(json.dumps(unit.to_json_dict()) + "\n")
+            stream.write(json.dumps(message) + "\n")
             stream.flush()
         except OSError:
             return False

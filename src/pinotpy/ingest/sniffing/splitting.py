@@ -19,29 +19,25 @@ import orjson
 import pyarrow.parquet as pq
 from pyarrow import orc
 
+from pinotpy.ingest.jobs.spare_workers import PACKED, PART_BYTES
 from pinotpy.ingest.readers.arrow_damage import DAMAGE
 from pinotpy.ingest.readers.avro_container import DamagedAvroError, read_header
 from pinotpy.ingest.readers.file_part import FilePart
 from pinotpy.ingest.readers.spec import FileFormat, InputFile
 
-# Parts have this much or up to twice as much: worth the second that a process takes to start, and little enough that
-# all rows of a part are in memory while its segment is built. It depends on nothing of this machine: segments are named
-# after the content, and the same content shall be as many of them wherever it is loaded from.
-_PART_BYTES: Final = 64 << 20
 _WINDOW_BYTES: Final = 1 << 20
 # A cut is looked for this far; what has no line end by then has no lines.
 _SEARCHED_BYTES: Final = 64 << 20
 _LF: Final = 10
 # Encodings in which bytes below 128 are ASCII, and nothing else.
 _LIKE_ASCII: Final = ("utf-8", "cp125", "iso8859", "latin", "mac-", "cp437", "cp850", "cp852", "koi8")
-_PACKED: Final = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd")
 
 
 def parts_of(
     file: InputFile,
     file_format: FileFormat,
     reader_config: Mapping[str, Any],
-    part_bytes: int = _PART_BYTES,
+    part_bytes: int = PART_BYTES,
 ) -> list[FilePart]:
     """The parts of a file, in its order, each of `part_bytes` or more; none where it is too small, or nothing tells
     where a row begins.
@@ -71,7 +67,7 @@ def _groups(total: int, number: int) -> list[FilePart]:
 def _byte_parts(
     stream: BinaryIO, content: mmap.mmap, file_format: FileFormat, config: Mapping[str, Any], number: int
 ) -> list[FilePart]:
-    if content[:4].startswith(_PACKED):
+    if content[:4].startswith(PACKED):
         return []
     size, head_end = len(content), 0
     found: Iterator[int | None]
