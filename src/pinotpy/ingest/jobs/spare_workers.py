@@ -52,12 +52,15 @@ def spare_workers(files: Sequence[str]) -> Iterator[None]:
 
 
 def _num_parts(file: str) -> int:
-    """How many parts a file will be built in, at most; a URI tells nothing of it."""
+    """How many parts a file will be built in, at most; a URI tells nothing of it. JSON arrays are one."""
     try:
         with Path(file).open("rb") as stream:
-            return 0 if stream.read(4).startswith(PACKED) else os.stat(file).st_size // PART_BYTES
+            begins = stream.read(64)
+        size_bytes = os.stat(file).st_size
     except OSError:
         return 0
+    is_whole = begins.startswith(PACKED) or begins.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+    return 0 if is_whole else size_bytes // PART_BYTES
 
 
 def _started() -> subprocess.Popen[str]:

@@ -52,6 +52,7 @@ def test_one_that_died_is_not_taken(tmp_path: Path) -> None:
     [
         lambda folder: sparse(folder / "small.csv", 2 * PART_BYTES - 1),
         lambda folder: sparse(folder / "packed.csv", 4 * PART_BYTES, b"\x1f\x8b\x08\x00"),
+        lambda folder: sparse(folder / "array.json", 4 * PART_BYTES, b'\n [{"a": 1},'),
         lambda folder: str(folder / "missing.csv"),
         lambda folder: "s3://bucket/large.csv",
         str,
