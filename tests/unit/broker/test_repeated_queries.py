@@ -117,8 +117,8 @@ def test_another_schema_makes_what_was_kept_void(cluster: InProcessCluster) -> N
         {
             "schemaName": "t",
             "dimensionFieldSpecs": [
-                {"name": "n", "dataType": "LONG"},
-                {"name": "s", "dataType": "STRING"},
+                {"name": "n", "dataType": "INT"},
+                {"name": "s", "dataType": "JSON"},
                 {"name": "d", "dataType": "DOUBLE"},
             ],
         }

@@ -80,7 +80,7 @@ class BlockingWork:
 
     def __init__(self, services: Services, table: str) -> None:
         self._services, self._table = services, table
-        self._folders = BuildFolders(services.builds.submit)
+        self._folders = BuildFolders(lambda job: services.builds.submit(job))
 
     def send(
         self,

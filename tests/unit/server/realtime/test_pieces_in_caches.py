@@ -222,8 +222,8 @@ def test_a_worker_gives_pieces_up_with_their_rows(
     reading.produce(12)
     until(lambda: len(reading.rows()) == 12)
     (partition,) = reading.tables.partitions(consuming_scene.TABLE).values()
+    until(lambda: bool(partition.piece_view().frozen))  # that a segment ended is seen after its rows
     gone = held(partition.piece_view().frozen)
-    assert gone
     reading.finish(0)
     until(lambda: all(one() is None for one in gone))
     assert sorted(reading.rows()) == [10, 11]
