@@ -21,7 +21,7 @@ from pinotpy.errors import ResourceError
 # A file is built in parts of this much or up to twice as much: worth the second that a process takes to start, and
 # little enough that all rows of a part are in memory while its segment is built. It depends on nothing of this machine:
 # segments are named after the content, and the same content shall be as many of them wherever it is loaded from.
-PART_BYTES: Final = 32 << 20
+PART_BYTES: Final = 64 << 20
 PACKED: Final = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd")  # cannot be read from the middle
 _END_TIMEOUT_S: Final = 5.0
 _waiting: list[subprocess.Popen[str]] = []
