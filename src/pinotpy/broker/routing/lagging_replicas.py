@@ -41,9 +41,8 @@ def lagging_warnings(table: str, offsets: Mapping[str, Sequence[OffsetRange]]) -
         return []
     shown = ", ".join(map(str, partitions[:10])) + (", …" if len(partitions) > 10 else "")
     return [
-        f"newer rows of '{table}' are not in this answer yet: its servers are still reading what the stream has, or "
-        f"cannot read it (partition{'s' if len(partitions) > 1 else ''} {shown}; GET /debug/tables/{table} of the "
-        "controller says more)"
+        f"newer rows of '{table}' are not in this answer yet: its servers are still reading what the stream has "
+        f"(partition{'s' if len(partitions) > 1 else ''} {shown})"
     ]
 
 

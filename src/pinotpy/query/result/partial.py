@@ -124,7 +124,7 @@ class OffsetRange:
 
     sequence: the segment's number in its partition.
     status: IN_PROGRESS (takes rows), CATCHING_UP (likewise, and the server still reads what the stream had when it
-        began, or cannot read it: others may have more), COMMITTING (ended, not served as a file here) or DONE.
+        began: others may have more), COMMITTING (ended, not served as a file here) or DONE.
     last_time_ms: of one that takes rows the stream's time of the newest row; 0 = not known.
     """
 

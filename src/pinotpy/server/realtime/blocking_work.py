@@ -80,7 +80,10 @@ class BlockingWork:
 
     def __init__(self, services: Services, table: str) -> None:
         self._services, self._table = services, table
-        self._folders = BuildFolders(lambda job: services.builds.submit(job))
+        self._folders = BuildFolders(self._remove_apart)
+
+    def _remove_apart(self, remove: Callable[[], None]) -> None:
+        self._services.builds.submit(remove)
 
     def send(
         self,

@@ -54,7 +54,7 @@ class PartitionStatus:
     failure: why nothing can be read now; empty if it can. is_final: asking again does not help.
     last_fetch_ms: when the stream was last read, with or without records.
     layer: a StreamLayer, where the failure came from; empty if that is not known.
-    is_behind: see CatchingUp; also while the stream cannot be read.
+    is_behind: see CatchingUp.
     kept: what all rows that are here keep to of what the table says of its stream (StreamPromise.text); empty: nothing.
     stray: the first row that did not, in words; empty if there is none.
     """

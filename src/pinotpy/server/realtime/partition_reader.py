@@ -109,8 +109,7 @@ class PartitionReader:
         elif not failure and (found := self.ledger.no_field(self._spec.schema.schema_name)):
             failure = f"{self.ledger.records:,} records became rows without a value: {found}"
             layer = StreamLayer.DECODE.value
-        # Where it fails others may have more, though it was behind nobody before.
-        is_behind = fetching.catching_up.is_behind or bool(fetching.failure[0])
+        is_behind = fetching.catching_up.is_behind
         watch = self._watch
         return PartitionStatus(
             failure, fetching.is_final, fetching.last_fetch_ms, layer, is_behind, watch.kept, watch.stray

@@ -31,7 +31,7 @@ class ReadPartition(Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """Whether it still reads what the stream had when it was opened, or cannot read it."""
+        """Whether it still reads what the stream had when it was opened."""
         ...
 
 
