@@ -8,6 +8,7 @@ takes time.
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -52,15 +53,19 @@ def spare_workers(files: Sequence[str]) -> Iterator[None]:
 
 
 def _num_parts(file: str) -> int:
-    """How many parts a file will be built in, at most; a URI tells nothing of it. JSON arrays are one."""
+    """How many parts a file will be built in, at most; a URI tells nothing of it. JSON arrays are one. Nothing of a
+    pipe is read: whoever loads it would miss that.
+    """
     try:
+        status = os.stat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_size < 2 * PART_BYTES:
+            return 0
         with Path(file).open("rb") as stream:
             begins = stream.read(64)
-        size_bytes = os.stat(file).st_size
     except OSError:
         return 0
     is_whole = begins.startswith(PACKED) or begins.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-    return 0 if is_whole else size_bytes // PART_BYTES
+    return 0 if is_whole else status.st_size // PART_BYTES
 
 
 def _started() -> subprocess.Popen[str]:

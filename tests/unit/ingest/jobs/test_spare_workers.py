@@ -61,3 +61,12 @@ def test_one_that_died_is_not_taken(tmp_path: Path) -> None:
 def test_nobody_waits_for_what_is_built_in_one_piece(tmp_path: Path, file: Callable[[Path], str]) -> None:
     with spare_workers([file(tmp_path)]):
         assert not module._waiting
+
+
+def test_nothing_of_a_pipe_is_read() -> None:
+    read, write = os.pipe()
+    os.write(write, b"a,b\n1,2\n")
+    os.close(write)
+    with spare_workers([f"/dev/fd/{read}"]):
+        assert os.read(read, 100) == b"a,b\n1,2\n"
+    os.close(read)
