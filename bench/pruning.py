@@ -197,8 +197,13 @@ def measure_table(broker: Broker, size: int, rounds: int) -> dict[str, Any]:
         num_kept = choose(0)
         calls = 50 if size < 10_000 or num_kept < size // 4 else 5
         filters[name] = {"kept": num_kept, "us": cpu_us({"us": choose}, rounds, calls)["us"]}
-    # Each view has another record in the place of one of the view before; what is measured ends with a query.
-    views = [half_of(again, routing, records | {name: replace(records[name])}) for name in list(records)[7:][:rounds]]
+    # Each view has another record in the place of one of the view before, of another day, city and partition; what is
+    # measured ends with a query.
+    views = [
+        half_of(again, routing, records | {name: replace(record(number + 100), segment_name=name)})
+        for number, name in enumerate(records)
+        if 7 <= number < 7 + rounds
+    ]
     next_view = iter(views)
 
     def change(_: int) -> None:

@@ -57,10 +57,15 @@ class Bounds:
             self.data_type, self.known[rows], self.low[rows], self.high[rows], self.num_nulls[rows], self.texts
         )
 
-    def copied(self) -> Bounds:
-        """Of the same segments, in arrays of its own."""
+    def replaced(self, rows: Int64Array, added: Bounds) -> Bounds:
+        """Of the same segments, at `rows` with the bounds of `added`, which has the same texts."""
         return Bounds(
-            self.data_type, self.known.copy(), self.low.copy(), self.high.copy(), self.num_nulls.copy(), self.texts
+            self.data_type,
+            _replaced(self.known, rows, added.known),
+            _replaced(self.low, rows, added.low),
+            _replaced(self.high, rows, added.high),
+            _replaced(self.num_nulls, rows, added.num_nulls),
+            self.texts,
         )
 
     @cached_property
@@ -94,13 +99,13 @@ class Bounds:
                 texts = _merged(texts, unseen, before)
                 first = self._numbered(numbers, texts)
             second = added._numbered(np.array([*(bisect_left(texts, t) for t in added.texts), len(texts), -1]), texts)
-        changed = first.copied() if stays else first.part(source)
-        changed.known[new], changed.num_nulls[new] = second.known, second.num_nulls
-        changed.low[new], changed.high[new] = second.low, second.high
+        changed = (first if stays else first.part(source)).replaced(new, second)
         if changed.texts is not None and len(changed.texts) > TEXTS_MAX * max(len(source), 1):
             changed = changed._without_old_texts()
         if "index" in self.__dict__:
-            index = self.index.changed(source, changed.known, changed.low, changed.high, stays)
+            index = self.index.with_stale(new) if stays and changed.texts is self.texts else None
+            if index is None:
+                index = self.index.changed(source, changed.known, changed.low, changed.high)
             changed.__dict__["index"] = index
         return changed
 
@@ -193,6 +198,26 @@ class PartitionedColumn:
                 listed[scheme].append((1 << row, ids[first:end]))
         return listed
 
+    def replaced(self, rows: Int64Array, added: PartitionedColumn) -> PartitionedColumn | None:
+        """Of the same segments, at `rows` those of `added`; None where these have other schemes, or more or fewer
+        partitions. An index that is here is made use of.
+        """
+        firsts, counts = self.starts[rows], np.diff(added.starts)
+        is_alike = np.array_equal(self.starts[rows + 1] - firsts, counts)
+        if not is_alike or not set(added.schemes).issubset(self.schemes):
+            return None
+        moved = np.array([*map(self.schemes.index, added.schemes), -1], np.int64)
+        places = np.arange(len(added.ids)) + np.repeat(firsts - added.starts[:-1], counts)
+        replaced = PartitionedColumn(
+            self.schemes,
+            _replaced(self.scheme, rows, moved[added.scheme]),
+            _replaced(self.ids, places, added.ids),
+            self.starts,
+        )
+        if "index" in self.__dict__ and (index := self.index.with_stale(rows)) is not None:
+            replaced.__dict__["index"] = index
+        return replaced
+
     def joined(self, second: PartitionedColumn) -> PartitionedColumn:
         """Of the segments that are here, then those of `second`."""
         schemes = dict.fromkeys([*self.schemes, *second.schemes])
@@ -209,6 +234,15 @@ class PartitionedColumn:
 def first_from(texts: list[bytes], value: bytes) -> int:
     """The number of the first text that is not below `value`."""
     return bisect_left(texts, value)
+
+
+def _replaced(array: NDArray[Any], places: Int64Array, values: NDArray[Any]) -> NDArray[Any]:
+    """With these values there; the same array where they are there already."""
+    if np.array_equal(array[places], values):
+        return array
+    changed = array.copy()
+    changed[places] = values
+    return changed
 
 
 def _has(texts: list[bytes], text: bytes) -> bool:

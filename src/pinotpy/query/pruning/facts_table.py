@@ -106,7 +106,9 @@ class FactsTable(Facts):
         for name in self._partitions.keys() | added._partitions.keys():
             of_kept = self._partitions.get(name) or PartitionedColumn.nothing(len(self))
             of_added = added._partitions.get(name) or PartitionedColumn.nothing(len(added))
-            both = of_kept.joined(of_added).part(places)
+            both = of_kept.replaced(np.flatnonzero(new), of_added) if stays else None
+            if both is None:
+                both = of_kept.joined(of_added).part(places)
             if (both.scheme >= 0).any():
                 partitions[name] = both
         return FactsTable(np.concatenate([self.num_docs, added.num_docs])[places], bounds, partitions)

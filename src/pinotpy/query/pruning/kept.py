@@ -67,6 +67,7 @@ class _IndexLeaves:
             self.are_exact = False
             return None
         index = bounds.index
+        self.are_exact &= not index.num_stale
         found = [index.overlapping(low, high) for low, high in zip(*spans, strict=True)]
         if len(found) == 1 and len(found[0]) + len(index.unknown) == self.table.size:
             return None
@@ -74,6 +75,7 @@ class _IndexLeaves:
 
     def by_partition(self, partitions: PartitionedColumn, wanted: Wanted) -> Int64Array:
         index = partitions.index
+        self.are_exact &= not index.num_stale
         found = [index.unknown]
         for scheme, ids in enumerate(wanted):
             found += [index.of_scheme(scheme)] if ids is None else [index.holding(scheme, each) for each in ids]
