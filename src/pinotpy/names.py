@@ -48,9 +48,14 @@ def _near_table_name(name: str) -> str:
     return near if _TABLE.fullmatch(near) and near.strip("_") else ""
 
 
+def is_segment_name(name: str) -> bool:
+    """Whether it can be a segment name (and thus a file name)."""
+    return bool(_SEGMENT.fullmatch(name)) and ".." not in name and not name.endswith(" ")
+
+
 def check_segment_name(name: str) -> str:
-    """Return `name` if it can be a segment name (and thus a file name), else raise UserError saying why."""
-    if not _SEGMENT.fullmatch(name) or ".." in name or name.endswith(" "):
+    """Return `name` if it can be a segment name, else raise UserError saying why."""
+    if not is_segment_name(name):
         raise UserError(
             f"'{name[:80]}' cannot be a segment name: letters, digits, blanks and _ . - : , = + @ are allowed, at "
             "most 400, no '..', no '/'",

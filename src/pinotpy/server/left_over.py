@@ -2,7 +2,8 @@
 
 A table or segment that was deleted while the server was down leaves its files: no transition drops them when it is
 back. Only what the ideal states do not name in two looks, with a wait between them, is removed; and nothing in a folder
-that was filled as another instance or for another cluster: its segments are assigned there.
+that was filled as another instance or for another cluster: its segments are assigned there. What is no segment, or
+lies behind a link, is somebody else's (`SegmentStore.held`).
 """
 
 from __future__ import annotations
@@ -92,9 +93,12 @@ class LeftOver:
     def _remove_all(self, table: str, names: set[str]) -> None:
         count = num_bytes = 0
         for name in sorted(names):
-            size = self._segments.size_bytes(table, name)
-            if self._remove(table, name):
-                count, num_bytes = count + 1, num_bytes + size
+            try:
+                size = self._segments.size_bytes(table, name)
+                if self._remove(table, name):
+                    count, num_bytes = count + 1, num_bytes + size
+            except OSError as error:  # others can go all the same
+                log.warning("a segment that is left over stays table=%s segment=%s reason=%s", table, name, error)
         log.info("segments that were left over are removed table=%s count=%d bytes=%d", table, count, num_bytes)
 
     def _bytes(self, table: str, names: set[str]) -> int:

@@ -37,6 +37,7 @@ class Server:
         self.instance, self.is_live = ME, True
         self.own: dict[str, str] = {}
         self.served: set[str] = set()
+        self.stuck: set[str] = set()
         self.segments = SegmentStore(self.folder, cast(Any, None))
         self.restart()
 
@@ -50,13 +51,15 @@ class Server:
     def remove(self, table: str, segment: str) -> bool:
         if segment in self.served:
             return False
+        if segment in self.stuck:
+            raise PermissionError("not ours")
         self.segments.delete(table, segment)
         return True
 
     def have(self, table: str, *names: str) -> None:
         for name in names:
             (self.folder / table / name).mkdir(parents=True)
-            (self.folder / table / name / "data").write_bytes(b"12345")
+            (self.folder / table / name / "metadata").write_bytes(b"12345")
 
     def want(self, table: str, buckets: int = 0, **replicas: str) -> None:
         """Segments of a table by the instance that they are assigned to."""
@@ -160,6 +163,39 @@ def test_a_folder_of_another_owner_is_left_alone(server: Server, caplog: pytest.
 def test_a_store_begins_without_what_a_crash_left_half_removed(tmp_path: Path) -> None:
     for folder in ("t_OFFLINE/.removed-s0", "t_OFFLINE/s1", "u_OFFLINE/.removed-s0", "v_REALTIME", "kept"):
         (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "t_OFFLINE/s1/metadata").touch()
     segments = SegmentStore(tmp_path, cast(Any, None))
     assert segments.held() == {"t_OFFLINE": ["s1"]}
     assert sorted(each.name for each in tmp_path.iterdir()) == [".incoming", "kept", "t_OFFLINE"]
+
+
+def test_only_segments_in_the_data_folder_itself_go(server: Server, tmp_path: Path) -> None:
+    server.have("t_OFFLINE", "s0")
+    elsewhere = tmp_path / "elsewhere"
+    for folder in (elsewhere / "photos", elsewhere / "s1", server.folder / "backup_OFFLINE" / "dump"):
+        folder.mkdir(parents=True)
+        (folder / "a.jpg").touch()
+    (elsewhere / "s1" / "metadata").touch()
+    (server.folder / "old_OFFLINE").symlink_to(elsewhere)
+    (server.folder / "t_OFFLINE" / "s1").symlink_to(elsewhere / "s1")
+    for name in ("a..b", "\udcff\udcfe"):  # no names of segments
+        odd = server.folder / "t_OFFLINE" / name
+        odd.mkdir()
+        (odd / "metadata").touch()
+    for _ in range(3):
+        server.look()
+        server.wait()
+    assert not (server.folder / "t_OFFLINE" / "s0").exists()
+    assert sorted(each.name for each in (server.folder / "t_OFFLINE").iterdir()) == ["a..b", "s1", "\udcff\udcfe"]
+    assert sorted(each.name for each in elsewhere.rglob("*")) == ["a.jpg", "a.jpg", "metadata", "photos", "s1"]
+    assert (server.folder / "backup_OFFLINE" / "dump" / "a.jpg").exists()
+
+
+def test_one_segment_that_cannot_be_removed_keeps_no_other(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    server.have("t_OFFLINE", "s0", "s1")
+    server.stuck = {"s0"}
+    server.look()
+    server.wait()
+    server.look()
+    assert server.here() == ["t_OFFLINE/s0"]
+    assert "stays table=t_OFFLINE segment=s0 reason=not ours" in caplog.text

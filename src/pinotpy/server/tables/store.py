@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import shutil
 import tempfile
 import threading
@@ -21,7 +22,7 @@ from pinotpy.clock import SystemClock
 from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, SegmentCorruptError, UnsafeArchiveError
 from pinotpy.fs.crypters import Crypters, SegmentCrypter, decrypted
 from pinotpy.fs.private_folder import make_private_folder
-from pinotpy.names import check_segment_name, check_table_name, raw_table_name, split_table_name
+from pinotpy.names import check_segment_name, check_table_name, is_segment_name, raw_table_name, split_table_name
 from pinotpy.segment import layout
 from pinotpy.segment.archive.archive import unpack_segment
 from pinotpy.segment.archive.tar_stream import ArchiveLimits
@@ -79,10 +80,11 @@ class SegmentStore:
             # Whatever a crash left half-done.
             shutil.rmtree(folder, ignore_errors=True)
             make_private_folder(folder)
-        for table in data_dir.iterdir():
+        for name in _folders(data_dir):
+            table = data_dir / name
             for doomed in table.glob(f"{_REMOVED}*"):
                 shutil.rmtree(doomed, ignore_errors=True)
-            if split_table_name(table.name)[1]:
+            if split_table_name(name)[1]:
                 with contextlib.suppress(OSError):  # it has segments
                     table.rmdir()
 
@@ -190,10 +192,16 @@ class SegmentStore:
             directory.parent.rmdir()
 
     def held(self) -> dict[str, list[str]]:
-        """The segments on disk by table, whether they are served or not. Raises OSError."""
-        tables = [each.name for each in self._data_dir.iterdir() if each.is_dir() and split_table_name(each.name)[1]]
+        """The segments on disk by table, whether they are served or not: folders that a segment's metadata lies in.
+        What else lies there is somebody else's, and what links lead to as well. Raises OSError.
+        """
+        tables = [name for name in _folders(self._data_dir) if split_table_name(name)[1]]
         return {
-            table: [each.name for each in (self._data_dir / table).iterdir() if not each.name.startswith(".")]
+            table: [
+                name
+                for name in _folders(self._data_dir / table)
+                if is_segment_name(name) and (self._data_dir / table / name / layout.METADATA).is_file()
+            ]
             for table in tables
         }
 
@@ -255,6 +263,12 @@ class SegmentStore:
 
     def _directory(self, table: str, segment_name: str) -> Path:
         return self._data_dir / check_table_name(table) / check_segment_name(segment_name)
+
+
+def _folders(directory: Path) -> list[str]:
+    """Names of the folders in it, links left out. Raises OSError."""
+    with os.scandir(directory) as entries:
+        return [each.name for each in entries if each.is_dir(follow_symlinks=False)]
 
 
 def _remove(directory: Path) -> None:
