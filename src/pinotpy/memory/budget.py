@@ -335,9 +335,10 @@ class ProcessBudget:
         return max(self._for_queries(), claim.least_bytes)
 
     def _refusal(self, claim: Claim, size_bytes: int, until: str) -> ProcessMemoryError:
-        return process_memory_error(
-            f"query {claim.name} waited for {claim.size_bytes + size_bytes} bytes of this process' memory {until}", self
-        )
+        num_bytes = claim.size_bytes + size_bytes
+        # Nothing is known yet of what some will take: they wait behind those that came before.
+        what = f"{num_bytes} bytes of" if num_bytes else "its turn for"
+        return process_memory_error(f"query {claim.name} waited for {what} this process' memory {until}", self)
 
 
 def process_memory_error(what: str, budget: ProcessBudget) -> ProcessMemoryError:

@@ -49,6 +49,9 @@ def test_waiting_ends_with_the_deadline_and_says_what_to_do() -> None:
     with pytest.raises(ProcessMemoryError, match=r"query b_7 on t waited .* pinotpy\.memory\.share") as caught:
         budget.reserve(Claim("b_7 on t"), 100 * MIB, time.monotonic_ns())
     assert caught.value.code == 245 and budget.num_refused == 1 and not budget.is_short
+    budget.ask(Claim("before"), 100 * MIB)
+    with pytest.raises(ProcessMemoryError, match=r"query b_8 on t waited for its turn for this process' memory"):
+        budget.reserve(Claim("b_8 on t"), 0, time.monotonic_ns())
 
 
 def test_a_cancelled_query_stops_waiting() -> None:
