@@ -32,6 +32,9 @@ from pinotpy.query.model.stored_literals import literal_text
 _NAMES_MAX: Final = 10
 # Of an expression that stands in a warning.
 _CHARACTERS_MAX: Final = 60
+# Numbers nearer to 0 are years, dates without quotes (2026-01-02 is 2023) or seconds: as milliseconds they end in April
+# of 1970.
+_INSTANTS_MIN: Final = 10**10
 _LITERAL_NUMBERS: Final = frozenset({int, float, Decimal})
 _KINDS: Final = {
     **dict.fromkeys((DataType.STRING, DataType.JSON), "texts"),
@@ -66,7 +69,12 @@ def type_warnings(context: QueryContext) -> list[str]:
     kinds = {_KINDS.get(column.data_type, "") for column in context.columns}
     if not kinds & {"texts", "instants", "booleans"}:
         return []
-    found = [*_literals_beside_texts(context), *_literals_beside_booleans(context), *_columns_beside_columns(context)]
+    found = [
+        *_literals_beside_texts(context),
+        *_literals_beside_instants(context),
+        *_literals_beside_booleans(context),
+        *_columns_beside_columns(context),
+    ]
     return list(islice(dict.fromkeys(found), _NAMES_MAX))
 
 
@@ -83,6 +91,24 @@ def _literals_beside_texts(context: QueryContext) -> list[str]:
     return [
         f"column '{name}' holds texts and is compared with the number {value} as a text, letter by letter; write "
         f"'{value}' if that is meant, CAST({name} AS DOUBLE) to compare numbers"
+        for name, value in found.items()
+    ]
+
+
+def _literals_beside_instants(context: QueryContext) -> list[str]:
+    """Instants compared with a number that is hardly meant as milliseconds: which columns, with which literal."""
+    instants = {column.name for column in context.columns if column.data_type is DataType.TIMESTAMP}
+    found = dict[str, LiteralValue]()
+    for predicate in (one for condition in conditions_of(context) for one in predicates_of(condition)):
+        if isinstance(predicate.lhs, Identifier) and predicate.lhs.name in instants:
+            numbers = (one for one in predicate_literals(predicate) if type(one) in _LITERAL_NUMBERS)
+            odd = next((one for one in numbers if 0 < abs(one) < _INSTANTS_MIN), None)
+            if odd is not None:
+                found.setdefault(predicate.lhs.name, odd)
+    return [
+        f"column '{name}' holds instants and is compared with the number {value}, which is taken as "
+        f"{_AS_NUMBERS['instants']}, a time about 1970; write a date in quotes ('2026-01-02'), seconds as "
+        f"FROMEPOCHSECONDS(…)"
         for name, value in found.items()
     ]
 
