@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pinotpy.clock import Clock
 from pinotpy.errors import AlreadyExistsError, OutOfCapacityError
 
-KEY_HEADER = b"idempotency-key"
 ENTRIES_MAX = 2048
 KEPT_MS = 10 * 60 * 1000
 ANSWER_BYTES_MAX = 256 * 1024  # longer answers are not kept; no mutating route has any

@@ -1,8 +1,10 @@
 """Mutating requests belong to the lead controller: any other controller passes them on, once, with an idempotency key.
 What the leader alone knows is asked of it as well, and answered without where nobody leads.
 
-An ASGI layer around the controller's app. The request keeps its credentials, so the leader decides access; uploads and
-queries are not passed on (upload bytes land where they arrive, queries go to brokers).
+An ASGI layer around the controller's app. A request is checked here as it would be there (who asks, their rights, its
+size) before its body is read. It keeps its credentials, and the leader is told whose it is: it decides, counts failed
+logins and writes the audit trail by who asked. Uploads and queries are not passed on (upload bytes land where they
+arrive, queries go to brokers).
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 import httpx
-import orjson
 
 from pinotpy.cluster.completion_messages import MessageKind
-from pinotpy.controller.idempotency import KEY_HEADER, IdempotentAnswers, KeptAnswer
+from pinotpy.controller.asking_leader import ask_leader
+from pinotpy.controller.idempotency import IdempotentAnswers, KeptAnswer
 from pinotpy.errors import NotLeaderError, PayloadTooLargeError, PinotError, UserError
 from pinotpy.service.foreign_pages import refuse_foreign, refuse_loads, without_page
+from pinotpy.service.forwarded_peers import FORWARDED_FOR, KEY_HEADER, ForwardedPeers
+from pinotpy.service.http_errors import error_answer
 
 LOG = logging.getLogger(__name__)
 
@@ -34,8 +38,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 FORWARDED_BY = b"pinotpy-forwarded-by"
 BODY_BYTES_MAX = 16 << 20  # schemas, configs, lists of segment names; uploads do not come this way
 ATTEMPTS_MAX = 4
-ATTEMPT_TIMEOUT_S = 30.0
 PAUSE_S = 0.25  # times the attempt, with jitter: a new leader is there within a few of these
+FIND_LEADER_S = 4.5  # in all, so that clients hear within 5 s that nobody leads
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 LOCAL_PATHS = frozenset(
@@ -76,8 +80,22 @@ def is_known_to_leader(scope: Scope) -> bool:
     return scope["method"] in READING and scope["path"].startswith("/debug/tables/")
 
 
+class Admitted(Protocol):
+    """A request whose head was checked."""
+
+    @property
+    def peer(self) -> str:
+        """The address of who sent it."""
+        ...
+
+
 class LeaderForwarding:
-    """The layer. Shared by all requests of one event loop."""
+    """The layer. Shared by all requests of one event loop.
+
+    Args:
+        admit: checks the head of a request, raises PinotError; None: the app has no route for it.
+        forwarded: tells the leader who asked; None: this cluster has no token to prove it with.
+    """
 
     def __init__(
         self,
@@ -85,11 +103,14 @@ class LeaderForwarding:
         leadership: Leadership,
         answers: IdempotentAnswers,
         *,
+        admit: Callable[[Scope], Awaitable[Admitted | None]],
+        forwarded: ForwardedPeers | None,
         instance: Callable[[], str],
         client: httpx.AsyncClient,
         pause_s: float = PAUSE_S,
     ) -> None:
         self._app, self._leadership, self._answers = app, leadership, answers
+        self._admit, self._forwarded = admit, forwarded
         self._instance, self._client, self._pause_s = instance, client, pause_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,40 +118,40 @@ class LeaderForwarding:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        if is_known_to_leader(scope):
-            await self._ask_leader(scope, receive, send, is_forwarded=FORWARDED_BY in headers)
+        is_forwarded, leads = FORWARDED_BY in headers, self._leadership.is_leader()
+        only_reads = is_known_to_leader(scope)
+        if (leads and (only_reads or KEY_HEADER not in headers)) or (only_reads and is_forwarded):
+            await self._app(scope, receive, send)
             return
         try:
-            if self._leadership.is_leader():
-                await self._answer_once(scope, receive, send, headers.get(KEY_HEADER))
+            if not leads:
+                # The leader cannot tell: for it the host is its own.
+                (refuse_loads if scope["method"] in READING else refuse_foreign)(scope["headers"])
+                if is_forwarded:
+                    raise NotLeaderError(
+                        "this controller does not lead any more: ask the lead controller",
+                        forwarded_by=headers[FORWARDED_BY].decode("latin-1"),
+                    )
+            admitted = await self._admit(scope)
+            if admitted is None:
+                await self._app(scope, receive, send)  # which says what there is
                 return
-            # The leader cannot tell: for it the host is its own.
-            (refuse_loads if scope["method"] in READING else refuse_foreign)(scope["headers"])
-            if FORWARDED_BY in headers:
-                raise NotLeaderError(
-                    "this controller does not lead any more: ask the lead controller",
-                    forwarded_by=headers[FORWARDED_BY].decode("latin-1"),
-                )
-            answer = await self._forward(scope, await _read_body(receive))
+            if leads:
+                await self._answer_once(scope, receive, send, headers[KEY_HEADER])
+                return
+            body = b"" if only_reads else await _read_body(receive)
+            answer = await self._forward(scope, body, admitted.peer)
+        except NotLeaderError as error:
+            if only_reads:
+                LOG.info("answered without the leader path=%s", scope["path"])
+                await self._app(scope, receive, send)
+                return
+            answer = _error_answer(error)
         except PinotError as error:
             answer = _error_answer(error)
         await _send_answer(send, answer)
 
-    async def _ask_leader(self, scope: Scope, receive: Receive, send: Send, *, is_forwarded: bool) -> None:
-        if not is_forwarded and not self._leadership.is_leader():
-            try:
-                answer = await self._forward(scope, b"")
-            except NotLeaderError:
-                LOG.info("answered without the leader path=%s", scope["path"])
-            else:
-                await _send_answer(send, answer)
-                return
-        await self._app(scope, receive, send)
-
-    async def _answer_once(self, scope: Scope, receive: Receive, send: Send, key: bytes | None) -> None:
-        if key is None:
-            await self._app(scope, receive, send)
-            return
+    async def _answer_once(self, scope: Scope, receive: Receive, send: Send, key: bytes) -> None:
         body = await _read_body(receive)
         fingerprint = _fingerprint(scope, body)
         answer = await self._answers.earlier(key, fingerprint)
@@ -143,25 +164,35 @@ class LeaderForwarding:
             answer = collected
         await _send_answer(send, answer)
 
-    async def _forward(self, scope: Scope, body: bytes) -> KeptAnswer:
-        headers = [(name, value) for name, value in without_page(scope["headers"]) if name not in HOP_BY_HOP]
+    async def _forward(self, scope: Scope, body: bytes, peer: str) -> KeptAnswer:
+        left_out = {*HOP_BY_HOP, FORWARDED_FOR}
+        headers = [(name, value) for name, value in without_page(scope["headers"]) if name not in left_out]
         headers.append((FORWARDED_BY, self._instance().encode()))
-        if KEY_HEADER not in dict(headers):
-            headers.append((KEY_HEADER, uuid.uuid4().hex.encode()))
+        key = dict(headers).get(KEY_HEADER)
+        if key is None:
+            key = uuid.uuid4().hex.encode()
+            headers.append((KEY_HEADER, key))
+        if self._forwarded is not None:
+            headers.append(self._forwarded.header(peer, key))
         path = scope.get("raw_path") or scope["path"].encode()
         query = scope.get("query_string", b"")
         target = (path + b"?" + query if query else path).decode("latin-1")
-        reason = "no controller leads"
+        reason, until_s = "no controller leads", asyncio.get_running_loop().time() + FIND_LEADER_S
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 await asyncio.sleep(self._pause_s * attempt * random.uniform(0.5, 1.5))
-            base = await asyncio.to_thread(self._leadership.leader_url)
+            left_s = until_s - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                break
+            try:
+                base = await asyncio.wait_for(asyncio.to_thread(self._leadership.leader_url), left_s)
+            except TimeoutError:
+                reason = "ZooKeeper does not say in time who leads"
+                break
             if base is None:
                 continue
             try:
-                response = await self._client.request(
-                    scope["method"], base.rstrip("/") + target, headers=headers, content=body, timeout=ATTEMPT_TIMEOUT_S
-                )
+                response = await ask_leader(self._client, scope["method"], base, target, headers=headers, content=body)
             except httpx.HTTPError as error:
                 reason = f"the lead controller at {base} cannot be reached ({type(error).__name__})"
                 LOG.warning(
@@ -237,11 +268,9 @@ async def _collect(app: App, scope: Scope, body: bytes) -> KeptAnswer:
 
 
 def _error_answer(error: PinotError) -> KeptAnswer:
-    body = orjson.dumps({"code": error.http_status, "error": error.message})
-    headers = [(b"content-type", b"application/json")]
-    if isinstance(error, NotLeaderError):
-        headers += [(b"retry-after", b"1"), (FORWARDED_BY, b"not-leader")]
-    return KeptAnswer(error.http_status, tuple(headers), body)
+    status, body, headers = error_answer(error)
+    mark = ((FORWARDED_BY, b"not-leader"),) if isinstance(error, NotLeaderError) else ()
+    return KeptAnswer(status, ((b"content-type", b"application/json"), *headers, *mark), body)
 
 
 async def _send_answer(send: Send, answer: KeptAnswer) -> None:

@@ -16,6 +16,7 @@ from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import ClusterStore
 from pinotpy.controller.api.uploads import registration_body, replaced_from_answer
+from pinotpy.controller.asking_leader import ask_leader
 from pinotpy.controller.registration import NothingToRefreshError
 from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.errors import (
@@ -34,7 +35,6 @@ LOG = logging.getLogger(__name__)
 
 ATTEMPTS_MAX = 5
 PAUSE_S = 0.3
-TIMEOUT_S = 30.0
 ERRORS: dict[int, type[PinotError]] = {
     400: UserError,
     403: AccessDeniedError,
@@ -97,9 +97,8 @@ async def register_at_leader(
         if base is None:
             continue
         try:
-            answer = await client.post(
-                base + path, content=registration_body(segment, conditions), headers=sent, timeout=TIMEOUT_S
-            )
+            body = registration_body(segment, conditions)
+            answer = await ask_leader(client, "POST", base, path, content=body, headers=sent)
         except httpx.HTTPError as error:
             reason = f"the lead controller at {base} cannot be reached ({type(error).__name__})"
             continue

@@ -58,6 +58,7 @@ from pinotpy.names import instance_id
 from pinotpy.service.archive_download import DownloadLimits
 from pinotpy.service.assembly import Equipment, run_assembled
 from pinotpy.service.daemon import Part
+from pinotpy.service.forwarded_peers import ForwardedPeers
 from pinotpy.service.http_server import HttpServer
 from pinotpy.service.joining import ZOOKEEPER_STOP_S, connect
 from pinotpy.service.peer_archives import PeerArchives, replica_urls
@@ -161,10 +162,13 @@ class ControllerParts:
             body_max_bytes=settings.request_bytes_max,
         )
         assert self._leadership is not None
+        app.forwarded = ForwardedPeers(equipment.cluster_token) if equipment.cluster_token else None
         app.fastapi.add_middleware(
             LeaderForwarding,
             leadership=self._leadership,
             answers=IdempotentAnswers(equipment.clock),
+            admit=app.admit,
+            forwarded=app.forwarded,
             instance=lambda: self.identity.instance,
             client=controller.async_peers,
         )

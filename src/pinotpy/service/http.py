@@ -21,7 +21,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from pinotpy import __version__
@@ -29,6 +29,7 @@ from pinotpy.cluster.patience import Patience, patience_var
 from pinotpy.errors import AccessDeniedError, NotFoundError, PayloadTooLargeError, PinotError
 from pinotpy.service.access import AccessControl, Credentials
 from pinotpy.service.addresses import TrustedProxies
+from pinotpy.service.forwarded_peers import ForwardedPeers
 from pinotpy.service.http_errors import error_answer
 from pinotpy.service.http_guard import Visit, admit, asker_of, asker_var, check_headers, limited, request_id_of
 from pinotpy.service.http_protocol import CONNECTION_KEY
@@ -57,6 +58,7 @@ class HttpApp:
         self._fast: dict[tuple[str, str], Route] = {}
         self.known_heads = KnownHeads()
         self.proxies = TrustedProxies()
+        self.forwarded: ForwardedPeers | None = None  # of a daemon that others pass requests on to
         self.store_patience_s: float | None = None  # how long a request waits for a store that hangs
         self.takes_changes_by_get = False  # see http_guard.LEGACY_GET_CHANGES
         self._num_good, self._latencies = (
@@ -282,9 +284,30 @@ class HttpApp:
             status, content, extra = error_answer(problem, metrics=self.metrics)
             return FastResponse(content, status, headers=(*extra, (b"x-request-id", visit.request_id.encode())))
 
+    async def admit(self, scope: Scope) -> Visit | None:
+        """Check the head of a request whose body is read by somebody else than its route: identity, rights, size. None:
+        there is no such route. Raises what `http_guard.admit` and `check_headers` raise.
+        """
+        for route in self.fastapi.router.routes:
+            match, found = route.matches(scope)
+            if match is not Match.FULL:
+                continue
+            declaration = getattr(route, "declaration", None)
+            if declaration is None:
+                return None
+            visit = Visit(declaration, self.access, self.metrics, request_id_var.get(), self._peer(scope))
+            visit.takes_changes_by_get = self.takes_changes_by_get
+            await admit(visit, scope, found.get("path_params", {}))
+            check_headers(scope["headers"], declaration.body_max_bytes)
+            return visit
+        return None
+
     def _peer(self, scope: Scope) -> str:
         client = scope.get("client")
-        return self.proxies.client(str(client[0]), scope["headers"]) if client else ""
+        if not client:
+            return ""
+        peer = self.proxies.client(str(client[0]), scope["headers"])
+        return peer if self.forwarded is None else self.forwarded.client(peer, scope["headers"])
 
     async def _answer_error(self, request: Request, problem: Exception) -> Response:
         if (

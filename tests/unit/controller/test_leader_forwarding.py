@@ -5,15 +5,29 @@ memory after a lost reply, refused when nobody leads. Two controllers are two sm
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import Request
 
 from pinotpy.clock import ManualClock
+from pinotpy.controller import asking_leader, leader_forwarding
 from pinotpy.controller.idempotency import IdempotentAnswers, KeptAnswer
 from pinotpy.controller.leader_forwarding import LeaderForwarding, changes_state
 from pinotpy.errors import AlreadyExistsError
+from pinotpy.service import users_file
+from pinotpy.service.access import UsersFileAccess, add_user
+from pinotpy.service.forwarded_peers import ForwardedPeers
+from pinotpy.service.http import HttpApp, build_app
+from pinotpy.service.metric_catalogue import CONTROLLER_METRICS
+from pinotpy.service.metrics import Metrics
+from pinotpy.service.rights import ALL_RIGHTS
+from pinotpy.service.routes import Action, Routes, table
 
 
 class Leads:
@@ -68,11 +82,22 @@ class LosesReplies(httpx.AsyncBaseTransport):
         return response
 
 
+@dataclass(frozen=True)
+class Admitted:
+    peer: str
+
+
+async def admit(scope: Any) -> Admitted:
+    return Admitted("10.0.0.1")
+
+
 def layer(app: CountingApp, leads: Leads, *, client: httpx.AsyncClient | None = None) -> LeaderForwarding:
     return LeaderForwarding(
         app,
         leads,
         IdempotentAnswers(ManualClock()),
+        admit=admit,
+        forwarded=None,
         instance=lambda: "Controller_b_9000",
         client=client or httpx.AsyncClient(),
         pause_s=0.001,
@@ -250,3 +275,135 @@ def test_what_the_leader_alone_knows_is_asked_of_it_and_answered_without_where_n
         await client.aclose()
 
     asyncio.run(run())
+
+
+class Hangs(httpx.AsyncBaseTransport):
+    """A leader that answers nothing, or for a while only its health check."""
+
+    def __init__(self, num_healthy: int) -> None:
+        self.num_healthy, self.gate = num_healthy, asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/health/liveness" and self.num_healthy:
+            self.num_healthy -= 1
+            if not self.num_healthy:
+                self.gate.set()
+            return httpx.Response(200)
+        if request.url.path == "/health/liveness":
+            await asyncio.Event().wait()
+        await self.gate.wait()
+        return httpx.Response(200, json={"answer": 7})
+
+
+def test_a_leader_that_hangs_is_not_waited_for_and_one_that_works_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking_leader, "HEALTH_AFTER_S", 0.05)
+    monkeypatch.setattr(asking_leader, "HEALTH_TIMEOUT_S", 0.05)
+
+    async def run() -> None:
+        here = CountingApp()
+        hung = client_of(layer(here, Leads(False, "http://a:9000"), client=httpx.AsyncClient(transport=Hangs(0))))
+        answer = await hung.post("/tables")
+        assert answer.status_code == 503
+        assert "http://a:9000 hangs" in answer.json()["error"] and "is not known" in answer.json()["error"]
+        assert (await hung.get("/debug/tables/t")).json() == {"answer": 1}, "answered without the leader"
+        busy = client_of(layer(here, Leads(False, "http://a:9000"), client=httpx.AsyncClient(transport=Hangs(3))))
+        assert (await busy.post("/tables")).json() == {"answer": 7}
+
+    asyncio.run(run())
+
+
+def test_who_leads_is_not_waited_for_longer_than_a_client_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_forwarding, "FIND_LEADER_S", 0.1)
+    asked = threading.Event()
+
+    class NeverKnown(Leads):
+        def leader_url(self) -> str | None:
+            asked.wait(60)
+            return None
+
+    async def run() -> None:
+        answer = await client_of(layer(CountingApp(), NeverKnown(False))).post("/tables")
+        asked.set()
+        assert answer.status_code == 503 and "ZooKeeper does not say in time who leads" in answer.json()["error"]
+
+    asyncio.run(run())
+
+
+# --- who asks ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    file = tmp_path_factory.mktemp("users") / "users.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(users_file, "SCRYPT_N", 1 << 4)  # the real cost is not what these tests are about
+        add_user(file, "ada", "ada's password", ALL_RIGHTS)
+        yield file
+
+
+class Controller:
+    """One of two controllers, with access control and a single route; `peers` are of the requests it decided."""
+
+    def __init__(self, users: Path, token: str, leadership: Leads, client: httpx.AsyncClient) -> None:
+        self.peers: list[str] = []
+        self.num_read = 0
+        routes = Routes("Schema")
+
+        @routes.add("PUT", "/schemas/{tableName}", Action.WRITE, table("tableName"), summary="…")
+        async def put(tableName: str, request: Request) -> dict[str, Any]:
+            await request.body()
+            self.peers.append(request.scope["pinotpy.visit"].peer)
+            return {}
+
+        access, metrics = UsersFileAccess(users, cluster_token=token), Metrics("controller", CONTROLLER_METRICS)
+        self.app: HttpApp = build_app("controller", list(routes), access=access, metrics=metrics, ready=lambda: None)
+        self.app.forwarded = ForwardedPeers(token)
+        self.app.fastapi.add_middleware(
+            LeaderForwarding,  # type: ignore[arg-type]
+            leadership=leadership,
+            answers=IdempotentAnswers(ManualClock()),
+            admit=self.app.admit,
+            forwarded=self.app.forwarded,
+            instance=lambda: "Controller_b_9000",
+            client=client,
+        )
+
+    async def put(self, address: str, password: str, **headers: str) -> int:
+        async def body() -> Any:
+            self.num_read += 1
+            yield b"{}"
+
+        transport = httpx.ASGITransport(app=self.app, client=(address, 1))  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://b:9000", auth=("ada", password)) as client:
+            return (await client.put("/schemas/t", content=body(), headers=headers)).status_code
+
+
+def test_a_request_counts_for_who_sent_it_wherever_it_came_in(users: Path) -> None:
+    async def run() -> None:
+        leader = Controller(users, "the cluster's token", Leads(True), httpx.AsyncClient())
+        at_leader = httpx.ASGITransport(app=leader.app, client=("127.0.0.1", 2))  # type: ignore[arg-type]
+        other = Controller(
+            users, "the cluster's token", Leads(False, "http://a:9000"), httpx.AsyncClient(transport=at_leader)
+        )
+        for _ in range(20):
+            assert await other.put("10.0.0.77", "wrong") in (401, 429)
+        assert other.num_read == 0, "a body is read when it is known who sends it"
+        assert await other.put("10.0.0.5", "ada's password") == 200
+        assert await leader.put("10.0.0.6", "ada's password") == 200
+        assert await leader.put("10.0.0.7", "ada's password", **{"pinotpy-forwarded-for": "10.0.0.9 abc"}) == 200
+        assert leader.peers == ["10.0.0.5", "10.0.0.6", "10.0.0.7"]
+        num_read = leader.num_read
+        assert await leader.put("10.0.0.8", "wrong", **{"idempotency-key": "k"}) == 401
+        assert leader.num_read == num_read
+
+    asyncio.run(run())
+
+
+def test_only_holders_of_the_token_say_who_asked() -> None:
+    told = ForwardedPeers("token").header("10.0.0.5", b"key")
+    key = (b"idempotency-key", b"key")
+    assert ForwardedPeers("token").client("10.0.0.1", [told, key]) == "10.0.0.5"
+    assert ForwardedPeers("token").client("10.0.0.1", [key]) == "10.0.0.1"
+    for headers in ([told], [told, (b"idempotency-key", b"other")], [(told[0], b"10.0.0.6 " + told[1][9:]), key]):
+        assert ForwardedPeers("token").client("10.0.0.1", headers) == "10.0.0.1"
+    assert ForwardedPeers("another").client("10.0.0.1", [told, key]) == "10.0.0.1"
