@@ -1,5 +1,6 @@
 """Proves forced commits on a real cluster: segments end where their replicas stand and nothing is lost or counts
-twice, also when the order was given while no server was there, and a segment without rows ends when it has one.
+twice, also when the order was given while no server was there, and a segment without rows ends when it has one. A
+reload of what is sealed then ends, whatever consumes.
 """
 
 from __future__ import annotations
@@ -67,6 +68,10 @@ def test_segments_end_now_and_no_record_is_lost(cluster: LiveCluster, tmp_path: 
     found = record(forced)
     assert (found["segment.realtime.status"], found["segment.realtime.endOffset"]) == ("DONE", "120")
     wait_until(is_all_answered, PATIENCE_S, "all rows are answered")
+
+    (reload,) = cluster.controller.reload_segments("events")["reloadJobIds"]
+    status = cluster.controller.wait_until_reloaded(reload, timeout_s=PATIENCE_S)
+    assert (status["status"], status["successCount"], status["totalSegmentCount"]) == ("COMPLETED", 2, 2)
 
     def where() -> dict[str, list[tuple[str, dict[str, str]]]]:
         told = httpx.get(f"{cluster.controller_url}/tables/events/consumingSegmentsInfo", timeout=60).json()

@@ -15,6 +15,7 @@ import pyarrow as pa
 from built_segments import batch_of, config_of, schema_of
 
 from pinotpy.clock import SystemClock
+from pinotpy.cluster.reload_jobs import SEALED_ENDS, SealedEnds
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.config.schema import Schema
@@ -151,12 +152,13 @@ class Scene:
         for name in self.properties.crcs:
             self.transitions.on_transition(TABLE, name, "OFFLINE", "ONLINE")
 
-    def reload(self, job: str, segment: str = "", *, anew: bool = False) -> None:
+    def reload(self, job: str, segment: str = "", *, anew: bool = False, ends: SealedEnds | None = None) -> None:
         fields = {
             "MSG_SUBTYPE": "RELOAD_SEGMENT",
             "RESOURCE_NAME": TABLE,
             "PARTITION_NAME": segment,
             "reloadJobId": job,
+            SEALED_ENDS: (ends or SealedEnds()).to_text(),
         }
         fields["forceDownload"] = str(anew).lower()
         self.transitions.on_message(Message("m1", fields))

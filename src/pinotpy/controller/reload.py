@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass
 
 from pinotpy.cluster.messages import RELOAD_SEGMENT, live_sessions, send_user_message
-from pinotpy.cluster.reload_jobs import ReloadJobRecord
+from pinotpy.cluster.reload_jobs import SEALED_ENDS, ReloadJobRecord, SealedEnds
 from pinotpy.controller.context import Controller
 from pinotpy.errors import NotFoundError
 
@@ -25,23 +25,27 @@ class ReloadJob:
 
 def reload_segment(controller: Controller, table: str, segment: str, *, force_download: bool = False) -> ReloadJob:
     """Ask the servers of one segment to reload it. Raises NotFoundError : no server has it."""
-    servers = (controller.catalog.ideal_state(table) or {}).get(segment, {})
+    ideal = controller.catalog.ideal_state(table) or {}
+    servers = ideal.get(segment, {})
     if not servers:
         raise NotFoundError(
             f"Failed to find segment: {segment[:200]} in table: {table} on every instance",
             table=table,
             segment=segment[:400],
         )
-    return _send(controller, table, segment, list(servers), force_download)
+    return _send(controller, table, segment, list(servers), SealedEnds.of(table, ideal), force_download)
 
 
 def reload_table(controller: Controller, table: str, *, force_download: bool = False) -> ReloadJob:
     """Ask all servers of a table to reload its segments."""
-    servers = {server for replicas in (controller.catalog.ideal_state(table) or {}).values() for server in replicas}
-    return _send(controller, table, "", sorted(servers), force_download)
+    ideal = controller.catalog.ideal_state(table) or {}
+    servers = {server for replicas in ideal.values() for server in replicas}
+    return _send(controller, table, "", sorted(servers), SealedEnds.of(table, ideal), force_download)
 
 
-def _send(controller: Controller, table: str, segment: str, servers: list[str], force_download: bool) -> ReloadJob:
+def _send(
+    controller: Controller, table: str, segment: str, servers: list[str], ends: SealedEnds, force_download: bool
+) -> ReloadJob:
     job_id, store, paths, now_ms = (
         str(uuid.uuid4()),
         controller.catalog.store,
@@ -49,7 +53,7 @@ def _send(controller: Controller, table: str, segment: str, servers: list[str], 
         controller.clock.now_ms(),
     )
     alive = len(live_sessions(store, paths, servers))
-    controller.reload_jobs.add(ReloadJobRecord(job_id, table, segment, now_ms, alive, force_download))
+    controller.reload_jobs.add(ReloadJobRecord(job_id, table, segment, now_ms, alive, force_download, False, ends))
     sent = send_user_message(
         store,
         paths,
@@ -57,7 +61,7 @@ def _send(controller: Controller, table: str, segment: str, servers: list[str], 
         RELOAD_SEGMENT,
         resource=table,
         partition=segment,
-        fields={"forceDownload": str(force_download).lower(), "reloadJobId": job_id},
+        fields={"forceDownload": str(force_download).lower(), "reloadJobId": job_id, SEALED_ENDS: ends.to_text()},
         source=controller.instance,
         now_ms=now_ms,
     )

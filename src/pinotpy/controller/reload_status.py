@@ -3,7 +3,7 @@ PinotTableReloadStatusReporter).
 
 A replica counts as done when its server brought it to the config as of the job or later, and as failed when the server
 says why it could not; the rest is still to be done. Servers that do not answer are counted, and what they hold is still
-to be done.
+to be done. Segments that the job does not mean (SealedEnds) are not counted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def unknown_job(job_id: str) -> str:
 def job_status(controller: Controller, job: ReloadJobRecord) -> dict[str, Any]:
     """The answer of GET /segments/segmentReloadStatus/{jobId}."""
     ideal = controller.catalog.ideal_state(job.table) or {}
-    held = states_by_server({job.segment: ideal.get(job.segment, {})} if job.segment else ideal)
+    held = states_by_server({segment: replicas for segment, replicas in ideal.items() if job.means(segment)})
     answers = ask_servers(controller, held, f"/tables/{quote(job.table, safe='')}/reloads/{quote(job.job_id, safe='')}")
     return status_of(job, {server: len(names) for server, names in held.items()}, answers, controller.clock.now_ms())
 

@@ -18,7 +18,7 @@ from pinotpy.cluster.participant import Participant
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.reconcile_loop import ReconcileLoop
-from pinotpy.cluster.reload_jobs import ReloadJobRecord, ReloadJobRecords
+from pinotpy.cluster.reload_jobs import SEALED_ENDS, ReloadJobRecord, ReloadJobRecords
 from pinotpy.cluster.state_model import SEGMENT_STATE_MODEL
 from pinotpy.cluster.store import ClusterStore, SessionEvent, SessionState
 from pinotpy.server.failed_transitions import FailedTransitions
@@ -107,17 +107,21 @@ class CatchUp:
     def _missed_reloads(self, now_ns: int) -> None:
         missed: list[ReloadJobRecord] = []
         for job in self._records.all(self._clock.now_ms()).values():
-            held = {} if job.is_table_deleted else self._registry.segments(job.table)
-            is_ours = job.segment in held if job.segment else bool(held)
-            if is_ours and not self._reloads.is_finished(job.job_id, job.table, job.segment):
+            held = () if job.is_table_deleted else self._registry.segments(job.table)
+            names = list(filter(job.means, held))
+            if names and not self._reloads.is_finished(job.job_id, job.table, job.segment):
                 # All begin before the first is done, so that segments are brought to their config once and not once a
                 # job.
-                names = [job.segment] if job.segment else held
-                self._reloads.expect(job.job_id, job.table, job.segment, names, is_download_anew=job.force_download)
+                anew, ends = job.force_download, job.sealed_ends
+                self._reloads.expect(job.job_id, job.table, job.segment, names, is_download_anew=anew, ends=ends)
                 missed.append(job)
         for job in missed:
             if (job.table, job.segment, job.job_id) not in self._asked:
-                fields = {"reloadJobId": job.job_id, "forceDownload": str(job.force_download).lower()}
+                fields = {
+                    "reloadJobId": job.job_id,
+                    "forceDownload": str(job.force_download).lower(),
+                    SEALED_ENDS: job.sealed_ends.to_text(),
+                }
                 self._ask(RELOAD_SEGMENT, job.table, job.segment, job.job_id, fields, now_ns)
 
     def _ask(self, subtype: str, table: str, name: str, what: int | str, fields: dict[str, str], now_ns: int) -> None:

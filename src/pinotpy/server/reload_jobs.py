@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pinotpy.clock import Clock
+from pinotpy.cluster.reload_jobs import SealedEnds
 
 log = logging.getLogger(__name__)
 JOBS_KEPT_MAX: Final = 100
@@ -29,8 +30,8 @@ _NEVER: Final = -1
 
 @dataclass(slots=True)
 class ReloadJob:
-    """One reload. `segment`: the only one that it means, "" = all of the table; `changes`: what was done, of the first
-    REASONS_KEPT_MAX.
+    """One reload. `segment`: the only one that it means, "" = all of the table; `ends`: of a stream's segments it means
+    those before them; `changes`: what was done, of the first REASONS_KEPT_MAX.
     """
 
     job_id: str
@@ -42,6 +43,11 @@ class ReloadJob:
     waiting: set[str] = field(default_factory=set)
     changes: dict[str, str] = field(default_factory=dict)
     finished_ms: int = 0
+    ends: SealedEnds = field(default_factory=SealedEnds)
+
+    def means(self, name: str) -> bool:
+        """Whether a segment of the table is to be reloaded."""
+        return self.segment in ("", name) and self.ends.include(name)
 
 
 @dataclass(slots=True)
@@ -72,36 +78,52 @@ class ReloadJobs:
     # --- what begins and what is wanted ----------------------------------------------------------------------------
 
     def expect(
-        self, job_id: str, table: str, segment: str, names: Iterable[str], *, is_download_anew: bool = False
+        self,
+        job_id: str,
+        table: str,
+        segment: str,
+        names: Iterable[str],
+        *,
+        is_download_anew: bool = False,
+        ends: SealedEnds | None = None,
     ) -> ReloadJob:
-        """A reload of `names` begins; nothing changes for one that is known."""
+        """A reload of those of `names` that it means begins; nothing changes for one that is known."""
         with self._lock:
             known = self._jobs.get(job_id)
             if known is not None:
                 return known
             self._serial += 1
-            job = ReloadJob(job_id, table, segment, self._serial, self._clock.now_ms(), is_download_anew, set(names))
+            job = ReloadJob(job_id, table, segment, self._serial, self._clock.now_ms(), is_download_anew)
+            job.ends = ends or job.ends
+            job.waiting = set(filter(job.means, names))
             self._keep(job)
             if not job.waiting:
                 self._finish(job)
             return job
 
     def begin(
-        self, job_id: str, table: str, segment: str, names: Collection[str], *, is_download_anew: bool = False
+        self,
+        job_id: str,
+        table: str,
+        segment: str,
+        names: Collection[str],
+        *,
+        is_download_anew: bool = False,
+        ends: SealedEnds | None = None,
     ) -> ReloadJob:
         """The same, for whoever now knows all the names that a job of a table means: a known one that is not finished
         waits for these.
         """
         with self._lock:
             is_known = job_id in self._jobs
-        job = self.expect(job_id, table, segment, names, is_download_anew=is_download_anew)
+        job = self.expect(job_id, table, segment, names, is_download_anew=is_download_anew, ends=ends)
         with self._lock:
             if is_known and not job.finished_ms:
                 done = self._tables.get(table, _Outcomes()).done
                 failed = self._tables.get(table, _Outcomes()).failed
                 job.waiting = {
                     name
-                    for name in names
+                    for name in filter(job.means, names)
                     if done.get(name, _NEVER) < job.serial and failed.get(name, (_NEVER,))[0] < job.serial
                 }
                 if not job.waiting:
@@ -172,6 +194,11 @@ class ReloadJobs:
                 if not outcomes.done and not outcomes.failed:
                     del self._tables[table]
 
+    def means(self, job_id: str, segment: str) -> bool:
+        """Whether a known job means a segment of its table."""
+        with self._lock:
+            return job_id in self._jobs and self._jobs[job_id].means(segment)
+
     # --- what is told ----------------------------------------------------------------------------------------------
 
     def status(self, job_id: str, table: str, names: Collection[str]) -> dict[str, Any] | None:
@@ -183,12 +210,12 @@ class ReloadJobs:
             if job is None or job.table != table:
                 return None
             outcomes = self._tables.get(table, _Outcomes())
-            meant = [name for name in names if not job.segment or name == job.segment]
+            meant = list(filter(job.means, names))
             done = sum(outcomes.done.get(name, _NEVER) >= job.serial for name in meant)
             failed = {
                 name: (at_ms, reason)
                 for name, (serial, at_ms, reason) in sorted(outcomes.failed.items())
-                if serial >= job.serial > outcomes.done.get(name, _NEVER) and (not job.segment or name == job.segment)
+                if serial >= job.serial > outcomes.done.get(name, _NEVER) and job.means(name)
             }
             return {
                 "reloadJobId": job_id,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.realtime_records import END_OFFSET, START_OFFSET
+from pinotpy.cluster.reload_jobs import SEALED_ENDS, SealedEnds
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.errors import DataError, DiskError, NotFoundError, PinotError, RemoteError, SegmentCorruptError
@@ -139,9 +140,10 @@ class SegmentTransitions:
             only,
             names,
             is_download_anew=message.fields.get("forceDownload") == "true",
+            ends=SealedEnds.from_text(message.fields.get(SEALED_ENDS, "")),
         )
         first_fault: PinotError | None = None
-        for name in names:
+        for name in filter(job.means, names):
             with self._locks.hold(table, name):
                 if self._registry.segment(table, name) is not None:
                     first_fault = self._reload_one(table, name) or first_fault
@@ -216,6 +218,8 @@ class SegmentTransitions:
             adopted = self._store.adopt(table, built)
             reach(FailPoint.SWAPPING)
             self._registry.put(table, adopted, offsets)
+            # It may have been sealed for the cluster, and a reload asked for, before it was served here.
+            self._reload_one(table, built.name)
         self._count(table)
 
     def download(self, table: str, segment_name: str) -> None:

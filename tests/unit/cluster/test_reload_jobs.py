@@ -1,5 +1,5 @@
 """Proves that records of reload jobs outlive whoever wrote them, are bounded in number and age, and that writers at
-once lose none.
+once lose none; and that a job of a table with a stream means the segments that were sealed when it was asked for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pinotpy.cluster.job_node import AGE_MAX_MS, JOBS_KEPT_MAX
 from pinotpy.cluster.memory import MemoryStore, MemoryTree
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.records import ZNRecord
-from pinotpy.cluster.reload_jobs import ReloadJobRecord, ReloadJobRecords
+from pinotpy.cluster.reload_jobs import ReloadJobRecord, ReloadJobRecords, SealedEnds
 
 PATHS = ClusterPaths("C")
 NOW_MS = 1_700_000_000_000
@@ -86,3 +86,34 @@ def test_a_record_that_nobody_of_us_wrote_is_no_error() -> None:
         make_parents=True,
     )
     assert ReloadJobRecords(store, PATHS).all(NOW_MS) == {}
+
+
+def test_a_job_means_what_was_sealed_and_no_later_segment_of_a_stream() -> None:
+    ideal = {
+        "t__0__6__20260101T0000Z": {"a": "ONLINE"},
+        "t__0__7__20260101T0000Z": {"a": "CONSUMING"},  # it is being committed
+        "t__0__8__20260101T0000Z": {"a": "CONSUMING"},
+        "t__1__3__20260101T0000Z": {"a": "ONLINE", "b": "OFFLINE"},  # the last: the table is paused
+        "uploaded": {"a": "ONLINE"},
+    }
+    ends = SealedEnds.of("t_REALTIME", ideal)
+    assert ends == SealedEnds({0: 7, 1: 4})
+    records = ReloadJobRecords(MemoryStore(MemoryTree()), PATHS)
+    records.add(ReloadJobRecord("all", "t_REALTIME", "", NOW_MS, 2, sealed_ends=ends))
+    records.add(ReloadJobRecord("one", "t_REALTIME", "t__0__7__20260101T0000Z", NOW_MS, 2, sealed_ends=ends))
+    jobs = records.all(NOW_MS)
+    later = ("t__0__9__20260101T0000Z", "t__1__4__20260101T0000Z", "t__2__0__20260101T0000Z")  # 2: a new partition
+    assert [name for name in (*ideal, *later) if jobs["all"].means(name)] == [
+        "t__0__6__20260101T0000Z",
+        "t__1__3__20260101T0000Z",
+        "uploaded",
+    ]
+    assert not any(map(jobs["one"].means, ideal)), "it still consumes"
+
+
+def test_a_job_that_tells_no_ends_means_all_segments() -> None:
+    assert SealedEnds.of("t_OFFLINE", {"t__0__7__20260101T0000Z": {"a": "OFFLINE"}}) == SealedEnds()
+    assert SealedEnds().to_text() == "" and SealedEnds({}).to_text() == "{}"
+    for text in ("", "7", "[]", "{", '{"a":1}', '{"1":null}'):
+        assert SealedEnds.from_text(text).include("t__0__7__20260101T0000Z"), text
+    assert not SealedEnds.from_text("{}").include("t__0__7__20260101T0000Z"), "a table of which nothing was sealed"

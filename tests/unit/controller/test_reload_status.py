@@ -1,17 +1,20 @@
 """Proves what the controller says of a reload: counts of replicas from what servers answer, silent servers counted,
-failures with their reason, times that stop when it is over; unknown jobs and those of deleted tables are 404; only who
-may read the table is told.
+failures with their reason, times that stop when it is over; of a table that consumes, what was sealed is counted;
+unknown jobs and those of deleted tables are 404; only who may read the table is told.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from controller_harness import Harness, build_parts_segment
 
-from pinotpy.cluster.reload_jobs import ReloadJobRecord
-from pinotpy.controller.reload_status import status_of
+from pinotpy.clock import ManualClock
+from pinotpy.cluster.reload_jobs import ReloadJobRecord, SealedEnds
+from pinotpy.controller import reload_status
+from pinotpy.controller.reload_status import job_status, status_of
 from pinotpy.controller.server_calls import ServerAnswer
 
 JOB = ReloadJobRecord("j", "t_OFFLINE", "", 1_000_000, 2)
@@ -93,6 +96,30 @@ def test_a_server_that_is_silent_is_counted_and_the_reload_is_not_over() -> None
 def test_a_server_that_holds_more_than_it_should_does_not_make_it_seem_done() -> None:
     status = told(a=answer(7), b=answer(1))
     assert (status["successCount"], status["status"]) == (5, "IN_PROGRESS")
+
+
+def test_the_job_of_a_table_that_consumes_is_over_when_what_was_sealed_is_reloaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sealed = {"t__0__0__20260101T0000Z": {"a": "ONLINE", "b": "ONLINE"}}
+    at_first = sealed | {"t__0__1__20260101T0000Z": {"a": "CONSUMING", "b": "CONSUMING"}}
+    by_now = at_first | {
+        "t__0__1__20260101T0000Z": {"a": "ONLINE", "b": "ONLINE"},
+        "t__0__2__20260101T0000Z": {"c": "CONSUMING"},
+    }
+    job = ReloadJobRecord("j", "t_REALTIME", "", 0, 2, sealed_ends=SealedEnds.of("t_REALTIME", at_first))
+    asked: list[list[str]] = []
+
+    def ask(controller: Any, servers: Any, path: str) -> dict[str, ServerAnswer]:
+        asked.append(sorted(servers))
+        return dict.fromkeys(servers, answer(1, finished_ms=1))
+
+    monkeypatch.setattr(reload_status, "ask_servers", ask)
+    for ideal in (at_first, by_now):
+        catalog = SimpleNamespace(ideal_state=lambda table, ideal=ideal: ideal)
+        status = job_status(cast(Any, SimpleNamespace(catalog=catalog, clock=ManualClock())), job)
+        assert (status["status"], status["successCount"], status["totalSegmentCount"]) == ("COMPLETED", 2, 2)
+    assert asked == [["a", "b"]] * 2, "who only consumes has nothing to tell"
 
 
 def test_jobs_over_rest(harness: Harness, tmp_path: Any) -> None:

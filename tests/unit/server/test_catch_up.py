@@ -17,7 +17,7 @@ from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.process_identity import ProcessIdentity
 from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.records import ZNRecord
-from pinotpy.cluster.reload_jobs import ReloadJobRecord, ReloadJobRecords
+from pinotpy.cluster.reload_jobs import SEALED_ENDS, ReloadJobRecord, ReloadJobRecords, SealedEnds
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.server.catch_up import ASK_AGAIN_S, CatchUp
@@ -193,6 +193,22 @@ def test_reloads_that_were_missed_are_asked_for_until_they_are_finished() -> Non
     server.clock.advance(int(ASK_AGAIN_S * 1000) + 1)
     server.settle()
     assert [message.fields["reloadJobId"] for message in server.told[2:]] == ["one"]
+
+
+def test_a_missed_reload_waits_for_the_segments_that_were_sealed_when_it_was_asked_for() -> None:
+    server = _Server()
+    server.participant.start()
+    names = ["t__0__0__20260101T0000Z", "t__0__1__20260101T0000Z"]
+    for name in names:
+        server.record(name, 1)
+        server.held[name] = 1
+    records, now_ms = ReloadJobRecords(server.admin, PATHS), server.clock.now_ms()
+    records.add(ReloadJobRecord("all", TABLE, "", now_ms, 1, sealed_ends=SealedEnds({0: 1})))
+    records.add(ReloadJobRecord("later", TABLE, names[1], now_ms, 1, sealed_ends=SealedEnds({0: 1})))
+    server.settle()
+    assert [(told.fields["reloadJobId"], told.fields[SEALED_ENDS]) for told in server.told] == [("all", '{"0":1}')]
+    server.reloads.done(TABLE, names[0], server.reloads.mark(), "nothing to do")
+    assert server.reloads.is_finished("all", TABLE, "")
 
 
 def test_a_download_that_failed_is_tried_again_by_a_reset_later_and_later() -> None:

@@ -10,13 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from built_segments import batch_of, count
-from server_scene import SCHEMA, TABLE, Properties, Scene
+from built_segments import batch_of, config_of, count
+from server_scene import ROWS, SCHEMA, TABLE, Properties, Scene
 
 from pinotpy.clock import SystemClock
+from pinotpy.cluster.reload_jobs import SealedEnds
 from pinotpy.errors import DataError, PinotError
 from pinotpy.segment import layout
 from pinotpy.segment import reload as reload_room
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.build.column_indexes import form_among
 from pinotpy.segment.directory.resident_directory import ResidentDirectory
 from pinotpy.server.reload_jobs import JOBS_KEPT_MAX, ReloadJobs
@@ -40,6 +42,27 @@ def test_a_reload_follows_the_config_and_running_queries_keep_their_segments(tmp
     assert set(scene.upkeep.needed(TABLE, scene.registry.segments(TABLE).values())) == {"s0", "s1"}
     scene.reload("job2", "s1")
     assert form_among(scene.kinds("s0", "city"), "inverted") and not form_among(scene.kinds("s1", "city"), "inverted")
+
+
+def test_a_reload_waits_for_no_segment_that_consumes_and_for_a_sealed_one_that_is_not_served_yet(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path, 1)
+    sealed, consuming = "t__0__0__20260101T0000Z", "t__0__1__20260101T0000Z"
+    scene.assigned += [sealed, consuming]
+    scene.properties.index = {"invertedIndexColumns": ["city"]}
+    scene.reload("job1", ends=SealedEnds({0: 1}))
+    scene.reload("job2", consuming, ends=SealedEnds({0: 1}))
+    assert scene.counts("job1") == (2, 1, 0) and scene.status("job1")["finishTimeMs"] is None
+    assert scene.counts("job2") == (0, 0, 0) and scene.status("job2")["finishTimeMs"] is not None
+    for name in (sealed, consuming):  # as its stream ends: built here, of the documents of before
+        config = config_of({})
+        metadata = build_segment(SCHEMA, config, [batch_of(SCHEMA, ROWS)], tmp_path / "built", name)
+        scene.properties.crcs[name] = metadata.crc
+        scene.transitions.adopt(TABLE, tmp_path / "built" / name, ("0", "9"))
+    assert form_among(scene.kinds(sealed, "city"), "inverted")
+    assert not form_among(scene.kinds(consuming, "city"), "inverted"), "it was not sealed when the reload was asked for"
+    assert scene.counts("job1") == (2, 2, 0) and scene.status("job1")["finishTimeMs"] is not None
 
 
 def test_a_reload_says_what_only_a_new_build_brings(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def routes(
             beyond = upkeep.beyond(tableName, registry.segments(tableName).values())
         except PinotError:
             beyond = {}  # the documents are not valid: every segment's failure says so
-        meant = {name: words for name, words in beyond.items() if status["segmentName"] in ("", name)}
+        meant = {name: words for name, words in beyond.items() if jobs.means(jobId, name)}
         return status | {"rebuildSegments": _shown(meant)}
 
     @declared.get(
