@@ -209,10 +209,11 @@ class InProcessCluster:
                 records[segment.name] = segment_record(segment.metadata, table, size_bytes=1, download_url="", now_ms=1)
         routing = TableRouting(table, replicas)
         pruner = PrunedTable(table).pruner(routing, records, {}, schema) if self._prunes else None
+        without_nulls = frozenset() if config.indexing.null_handling_enabled else schema.columns_without_nulls
         self.catalog.targets[config.raw_table_name] = Target(
             config.raw_table_name,
             schema,
-            (Half(routing, pruner=pruner),),
+            (Half(routing, pruner=pruner, without_nulls=without_nulls),),
             null_handling=(config.query.enable_null_handling if config.query else None,),
         )
 

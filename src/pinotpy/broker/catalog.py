@@ -14,6 +14,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import TableNotFoundError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.model.context import And, ColumnRef, Comparison, Filter, Or, Predicate, QueryContext
+from pinotpy.query.model.options import counted_columns, with_columns_without_nulls
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Half:
     time_predicate, time_column: of a hybrid table, this half's side of the time boundary, and the column that it reads.
     is_offline: rows without a time are this half's.
     pruner: finds the segments that may have rows of a query; None: all may.
+    without_nulls: columns of which this half keeps no nulls, neither in segments nor for those built before the column.
     """
 
     routing: TableRouting
@@ -30,21 +32,23 @@ class Half:
     time_column: ColumnRef | None = None
     is_offline: bool = False
     pruner: SegmentPruner | None = None
+    without_nulls: frozenset[str] = frozenset()
 
     def of_half(self, context: QueryContext) -> QueryContext:
         """The query over this half's table, restricted to its side of the time boundary."""
-        predicate = self.time_predicate
+        predicate, columns = self.time_predicate, context.columns
+        if self.time_column is not None and all(column.name != self.time_column.name for column in columns):
+            columns = (*columns, self.time_column)
+        read = {column.name for column in columns}.union(*counted_columns(context.options))
+        options = with_columns_without_nulls(context.options, sorted(read & self.without_nulls))
         if predicate is None:
-            return replace(context, table=self.routing.table)
+            return replace(context, table=self.routing.table, columns=columns, options=options)
         side: Filter = predicate
         if self.is_offline and context.null_handling:
             # A comparison with null is neither true nor false.
             side = Or((predicate, Predicate(predicate.lhs, Comparison.IS_NULL)))
-        columns = context.columns
-        if self.time_column is not None and all(column.name != self.time_column.name for column in columns):
-            columns = (*columns, self.time_column)
         condition = side if context.filter is None else And((context.filter, side))
-        return replace(context, table=self.routing.table, filter=condition, columns=columns)
+        return replace(context, table=self.routing.table, filter=condition, columns=columns, options=options)
 
 
 @dataclass(frozen=True, slots=True)

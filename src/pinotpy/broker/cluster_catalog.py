@@ -137,7 +137,14 @@ class ClusterCatalog:
         configs = [_query_config(view.table_configs.get(name)) for name in names]
         until_ms = min(self._routings[name].until_ms for name in names)
         schema = self._schema(view, raw)
-        halves = [Half(routing, pruner=self._pruner(view, routing, schema)) for routing in routings]
+        halves = [
+            Half(
+                routing,
+                pruner=self._pruner(view, routing, schema),
+                without_nulls=_without_nulls(schema, view.table_configs.get(routing.table)),
+            )
+            for routing in routings
+        ]
         boundary, fault = None, ""
         if len(halves) > 1:
             halves, boundary, fault = self._divided(view, schema, halves)
@@ -187,8 +194,8 @@ class ClusterCatalog:
         column = time_column(boundary)
         return (
             [
-                Half(offline.routing, side_of_offline(boundary), column, is_offline=True, pruner=offline.pruner),
-                Half(realtime.routing, side_of_realtime(boundary), column, pruner=realtime.pruner),
+                replace(offline, time_predicate=side_of_offline(boundary), time_column=column, is_offline=True),
+                replace(realtime, time_predicate=side_of_realtime(boundary), time_column=column),
             ],
             boundary,
             "",
@@ -359,6 +366,15 @@ def _unread_partitions(ideal: IdealState, replicas: Iterable[str]) -> tuple[int,
     known = {name.partition for each in ideal.partitions if (name := parse_llc_name(each)) is not None}
     known.update(range(ideal.num_stream_partitions))
     return tuple(sorted(known - {name.partition for each in replicas if (name := parse_llc_name(each)) is not None}))
+
+
+def _without_nulls(schema: Schema, config: Mapping[str, Any] | None) -> frozenset[str]:
+    """Columns of which a table keeps no nulls; none where it has no config to say so."""
+    if config is None:
+        return frozenset()
+    section = config.get("tableIndexConfig")
+    keeps_all = section.get("nullHandlingEnabled") if isinstance(section, Mapping) else None
+    return frozenset() if str(keeps_all).strip().lower() == "true" else schema.columns_without_nulls
 
 
 def _query_config(config: Mapping[str, Any] | None) -> QueryConfig:

@@ -54,7 +54,7 @@ class CompiledQuery:
         """What the servers of a half get: the whole context, or what many queries share of it, and the literals."""
         if self.bound is None:
             return encode_context(pin_time(half.of_half(self.context), self.now_ms)), None
-        key = half.routing.table, half.time_predicate
+        key = half.routing.table, half.time_predicate, half.without_nulls
         blank = self.bound.blanks.get(key, lambda: half.of_half(self.context))
         return blank, encode_literals(_literals(self.bound, half))
 

@@ -124,6 +124,14 @@ class Schema(Document):
         return {spec.name: spec for spec in self._columns()}
 
     @cached_property
+    def columns_without_nulls(self) -> frozenset[str]:
+        """Those of which no nulls are kept where the table config does not keep them for all columns
+        (nullHandlingEnabled): rows without a value hold the default like any other value.
+        """
+        by_column = self.enable_column_based_null_handling
+        return frozenset(name for name, spec in self.field_specs.items() if not by_column or spec.not_null)
+
+    @cached_property
     def dates_as_texts(self) -> dict[str, DateTimeFormat]:
         """Columns of texts whose format is a pattern of dates, or ISO 8601; most schemas have none."""
         texts = (spec for spec in self._columns() if spec.data_type is DataType.STRING)

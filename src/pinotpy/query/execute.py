@@ -26,6 +26,7 @@ from pinotpy.query.group.group_by import run_group_by
 from pinotpy.query.group.top_n_groups import pays_off_to_choose
 from pinotpy.query.group.ungrouped import run_aggregation
 from pinotpy.query.model.context import QueryContext, QueryKind
+from pinotpy.query.model.options import columns_without_nulls
 from pinotpy.query.order.segment_order import in_order_of_values
 from pinotpy.query.order.select import run_selection
 from pinotpy.query.plan.build import build_scan, plan_filter, scan_of
@@ -221,18 +222,20 @@ def _with_all_columns(context: QueryContext, segments: SegmentSet, host: str) ->
     names = [column.name for column in context.columns]
     if all(map(segments.has_column, names)):
         return segments
+    without_nulls = frozenset(columns_without_nulls(context.options))
     return SegmentSet(
         [
-            segment if all(map(segment.has_column, names)) else _completed(segment, context, host)
+            segment if all(map(segment.has_column, names)) else _completed(segment, context, host, without_nulls)
             for segment in segments
         ],
         are_parts=segments.are_parts,
     )
 
 
-def _completed(segment: Segment, context: QueryContext, host: str) -> Segment:
+def _completed(segment: Segment, context: QueryContext, host: str, without_nulls: frozenset[str]) -> Segment:
     """The segment with the columns of the query that it does not store: virtual ones, and those that the table got
-    later, whose docs have no value there: null, or the default in the mode of default values.
+    later. These are as a segment of today would have them of rows without a value: null where the table keeps the nulls
+    of the column, else the default.
     """
     added: dict[str, Column] = {}
     for column in context.columns:
@@ -247,7 +250,8 @@ def _completed(segment: Segment, context: QueryContext, host: str) -> Segment:
                 column.default_null,
                 segment.num_docs,
                 single_value=column.single_value,
-                all_null=True,
+                is_default=True,
+                all_null=column.name not in without_nulls,
             )
     return CompletedSegment(segment, added) if added else segment
 

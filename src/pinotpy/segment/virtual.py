@@ -145,7 +145,8 @@ class ConstantColumn(_UnstoredColumn):
 
     Args:
         value: in stored form, no NaN.
-        all_null: no doc has a value; `value` is the default that stands for it.
+        is_default: no doc has a value; `value` is the default that stands for it.
+        all_null: and that is null.
     """
 
     def __init__(
@@ -156,13 +157,14 @@ class ConstantColumn(_UnstoredColumn):
         num_docs: int,
         *,
         single_value: bool = True,
+        is_default: bool = False,
         all_null: bool = False,
     ) -> None:
         super().__init__(name, data_type, num_docs)
         self.single_value = single_value
         self.has_nulls = all_null and num_docs > 0
-        self.default_null = value if all_null else self.default_null
-        if all_null and data_type.is_text:
+        self.default_null = value if is_default else self.default_null
+        if is_default and data_type.is_text:
             assert isinstance(value, bytes)
             self.text_index = ConstantTextIndex(value, num_docs)  # as a build with a text index would have made it
         self._forward = np.zeros(num_docs, np.uint8)

@@ -16,8 +16,11 @@ from pinotpy.cluster.segment_lineage import LineageEntry, LineageState, SegmentL
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
 from pinotpy.cluster.views import STREAM_PARTITIONS, ExternalView, IdealState, InstanceConfig, LiveInstance
+from pinotpy.data_types import DataType
 from pinotpy.errors import ServerUnreachableError, TableNotFoundError
 from pinotpy.pql.ast import Dialect
+from pinotpy.query.model.context import ColumnRef, QueryContext, QueryKind, QueryOptions
+from pinotpy.query.model.options import columns_without_nulls, with_columns_without_nulls, with_counted_columns
 
 TABLE, SERVER = "Games_OFFLINE", "Server_a_1"
 SCHEMA: dict[str, Any] = {"schemaName": "Games", "dimensionFieldSpecs": [{"name": "x", "dataType": "INT"}]}
@@ -259,6 +262,36 @@ def test_the_time_of_queries_on_a_table_is_the_lesser_of_its_halves(
     assert cluster.catalog.resolve("Games", Dialect.PQL).timeout_ms == expected_ms
     of_half = configs.get(TABLE, {}).get("query", {})
     assert cluster.catalog.resolve(TABLE, Dialect.PQL).timeout_ms == (700 if "700" in str(of_half) else None)
+
+
+@pytest.mark.parametrize(
+    ("config", "by_column", "expected"),
+    [
+        ({}, False, {"x", "y"}),
+        ({}, True, {"y"}),
+        ({"tableIndexConfig": {"nullHandlingEnabled": False}}, False, {"x", "y"}),
+        ({"tableIndexConfig": {"nullHandlingEnabled": True}}, False, set()),
+        ({"tableIndexConfig": {"nullHandlingEnabled": "TRUE"}}, True, set()),
+        ({"tableIndexConfig": "no object"}, True, {"y"}),
+    ],
+)
+def test_servers_are_told_of_which_columns_a_table_keeps_no_nulls(
+    config: dict[str, Any], by_column: bool, expected: set[str]
+) -> None:
+    schema = {
+        "schemaName": "Games",
+        "enableColumnBasedNullHandling": by_column,
+        "dimensionFieldSpecs": [{"name": "x", "dataType": "INT"}, {"name": "y", "dataType": "INT", "notNull": True}],
+    }
+    cluster = Cluster(replace(view(), table_configs={TABLE: config}, schemas={"Games": schema}))
+    (half,) = cluster.catalog.resolve("Games", Dialect.SQL).halves
+    assert half.without_nulls == expected
+    columns = tuple(ColumnRef(name, DataType.INT, default_null=0) for name in ("x", "y", "$docId"))
+    written = with_columns_without_nulls(QueryOptions(), ["x", "y", "what a client wrote"])
+    asked = QueryContext(Dialect.SQL, QueryKind.SELECTION, "Games", (), columns=columns, options=written)
+    assert columns_without_nulls(half.of_half(asked).options) == sorted(expected)
+    counted = replace(asked, columns=(), options=with_counted_columns(written, [["y"]]))
+    assert columns_without_nulls(half.of_half(counted).options) == sorted(expected & {"y"})
 
 
 @pytest.mark.parametrize(

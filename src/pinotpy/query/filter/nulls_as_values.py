@@ -24,7 +24,7 @@ from pinotpy.query.model.context import (
     QueryContext,
     QueryKind,
 )
-from pinotpy.query.model.options import counted_columns
+from pinotpy.query.model.options import columns_without_nulls, counted_columns
 from pinotpy.query.model.predicate import (
     FixedMembers,
     FixedRange,
@@ -61,15 +61,23 @@ def columns_read_as_values(context: QueryContext, sets: Sequence[SegmentSet]) ->
         return [name for name in _lists_as_keys(context) if name in columns and name not in refused]
     read = dict.fromkeys([*_read_in(condition, columns), *_shown_or_counted(context, columns)])
     found = [name for name in read if name in columns and name not in refused]
-    known = {column.name for column in context.columns}
+    known, without_nulls = {column.name for column in context.columns}, columns_without_nulls(context.options)
     for aggregation, names in zip(context.aggregations, counted, strict=False):
         own = _refused(normal_form(aggregation.filter, context), columns) if names else ()
         for name in names:
             # Those that are not read have no condition that could refuse them.
-            has_nulls = name in columns or (name not in known and any(len(one.num_nulls(name)) for one in sets))
+            has_nulls = name in columns or (
+                name not in known and any(_has_nulls(one, name, name in without_nulls) for one in sets)
+            )
             if has_nulls and name not in refused and name not in own and name not in found:
                 found.append(name)
     return found
+
+
+def _has_nulls(segments: SegmentSet, name: str, is_without_nulls: bool) -> bool:
+    """Whether docs have no value; of a table that keeps no nulls of the column only where a segment says so."""
+    rows = np.flatnonzero(segments.num_nulls(name)).tolist()
+    return any(not is_without_nulls or segments[row].has_column(name) for row in rows)
 
 
 def _lists_as_keys(context: QueryContext) -> list[str]:

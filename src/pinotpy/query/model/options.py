@@ -44,6 +44,8 @@ OPTIONS_KNOWN: Final = _KNOWN | {
 }
 # Written by brokers alone: what the arguments of COUNT were, where they count rows.
 _COUNTED_COLUMNS: Final = "$countedColumns"
+# Written by brokers alone: columns of which the table keeps no nulls.
+_WITHOUT_NULLS: Final = "$columnsWithoutNulls"
 OPTIONS_CHARACTERS_MAX: Final = 64 * 1024
 _LONG_MAX: Final = 2**63 - 1
 
@@ -147,6 +149,27 @@ def counted_columns(options: QueryOptions) -> list[list[str]]:
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in found
     )
     return found if is_ours else []
+
+
+def with_columns_without_nulls(options: QueryOptions, names: Sequence[str]) -> QueryOptions:
+    """The options with the columns of which the table that is asked keeps no nulls: docs whose segment was built before
+    the table had the column hold the default like any other value. Sent as `with_counted_columns` does; an older server
+    takes these docs for nulls.
+    """
+    other = tuple([item for item in options.other if item[0] != _WITHOUT_NULLS])
+    if names:
+        other = (*other, (_WITHOUT_NULLS, orjson.dumps(names).decode()))
+    return replace(options, other=other) if other != options.other else options
+
+
+def columns_without_nulls(options: QueryOptions) -> list[str]:
+    """What `with_columns_without_nulls` added; empty where it added none."""
+    text = next((value for name, value in options.other if name == _WITHOUT_NULLS), "[]")
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return []  # an older broker hands on what a client wrote
+    return found if isinstance(found, list) and all(isinstance(name, str) for name in found) else []
 
 
 def asks_to_explain(options: QueryOptions, *, requested: object = False) -> bool:

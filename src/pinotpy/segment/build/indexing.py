@@ -82,9 +82,8 @@ def resolve_indexing(schema: Schema, table_config: TableConfig | None) -> dict[s
     if table_config is not None:
         _apply(schema, table_config, plan, faults)
         if not table_config.indexing.null_handling_enabled:
-            for name, spec in schema.field_specs.items():
-                keeps = schema.enable_column_based_null_handling and not spec.not_null
-                plan[name] = replace(plan[name], null_vector=keeps)
+            for name in schema.columns_without_nulls:
+                plan[name] = replace(plan[name], null_vector=False)
     if faults:
         raise InvalidConfigError("segments of this table cannot be built", tuple(faults))
     return plan
