@@ -220,10 +220,7 @@ class ClusterCatalog:
         if ideal is None:
             raise TableNotFoundError(f"no table '{table_name}'", table=table_name)
         if not ideal.is_enabled:
-            raise TableDisabledError(
-                f"TableIsDisabledError: table '{raw_table_name(table_name)}' is disabled; enable it to query it",
-                table=table_name,
-            )
+            raise TableDisabledError(f"TableIsDisabledError: {_disabled(view, table_name)}", table=table_name)
         external = view.external_views.get(table_name)
         segments = view.segments.get(table_name, {})
         lineage = view.lineages.get(table_name)
@@ -366,6 +363,21 @@ def _unread_partitions(ideal: IdealState, replicas: Iterable[str]) -> tuple[int,
     known = {name.partition for each in ideal.partitions if (name := parse_llc_name(each)) is not None}
     known.update(range(ideal.num_stream_partitions))
     return tuple(sorted(known - {name.partition for each in replicas if (name := parse_llc_name(each)) is not None}))
+
+
+def _disabled(view: ClusterView, table_name: str) -> str:
+    """That a table is disabled, or half of one, and what can be done."""
+    raw, kind = split_table_name(table_name)
+    if kind is None:
+        return f"table '{raw}' is disabled; enable it to query it"
+    enables = f"PUT /tables/{raw}/state?type={kind.value}&state=enable of a controller enables"
+    other = table_name_with_type(raw, TableType.OFFLINE if kind is TableType.REALTIME else TableType.REALTIME)
+    ideal = view.ideal_states.get(other)
+    if ideal is None:
+        return f"table '{raw}' is disabled; {enables} it"
+    if not ideal.is_enabled:
+        return f"both halves of table '{raw}' are disabled; {enables} the {kind.value} one"
+    return f"the {kind.value} half of table '{raw}' is disabled; {enables} it; '{other}' can be queried by its name"
 
 
 def _without_nulls(schema: Schema, config: Mapping[str, Any] | None) -> frozenset[str]:

@@ -265,6 +265,39 @@ def test_the_time_of_queries_on_a_table_is_the_lesser_of_its_halves(
 
 
 @pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (
+            None,
+            "table 'Games' is disabled; PUT /tables/Games/state?type=OFFLINE&state=enable of a controller enables it",
+        ),
+        (
+            True,
+            "the OFFLINE half of table 'Games' is disabled; PUT /tables/Games/state?type=OFFLINE&state=enable of a "
+            "controller enables it; 'Games_REALTIME' can be queried by its name",
+        ),
+        (
+            False,
+            "both halves of table 'Games' are disabled; PUT /tables/Games/state?type=OFFLINE&state=enable of a "
+            "controller enables the OFFLINE one",
+        ),
+    ],
+)
+def test_a_table_of_which_a_half_is_disabled_says_which_and_what_can_be_done(other: bool | None, expected: str) -> None:
+    first = view(enabled=False)
+    states = dict(first.ideal_states)
+    if other is not None:
+        states["Games_REALTIME"] = IdealState("Games_REALTIME", {}, {"HELIX_ENABLED": str(other).lower()})
+    cluster = Cluster(replace(first, ideal_states=states))
+    with pytest.raises(TableDisabledError) as refused:
+        cluster.catalog.resolve("Games", Dialect.SQL)
+    assert refused.value.message == f"TableIsDisabledError: {expected}"
+    if other:
+        (half,) = cluster.catalog.resolve("Games_REALTIME", Dialect.SQL).halves
+        assert half.routing.table == "Games_REALTIME"
+
+
+@pytest.mark.parametrize(
     ("config", "by_column", "expected"),
     [
         ({}, False, {"x", "y"}),
