@@ -348,7 +348,16 @@ def storage_remedy(error: OSError) -> str:
             return "make room, or name another folder"
         case errno.EACCES | errno.EPERM:
             return "give this process the right to write there, or name another folder"
+        case errno.EMFILE:
+            return "raise this process' limit of open files (ulimit -n, systemd's LimitNOFILE, a container's ulimits)"
+        case errno.ENFILE:
+            return "raise this machine's limit of open files (fs.file-max)"
     return "mend it, or name another folder"
+
+
+def is_lack_of_descriptors(error: OSError) -> bool:
+    """Whether a file was not opened because the process, or the machine, has too many open."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 # --- for readers on other machines ---------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import pytest
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError
+from pinotpy.errors import AlreadyExistsError, DiskError, NotFoundError, SegmentCorruptError
 from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.directory.directory import SegmentDirectory
 from pinotpy.segment.directory.file_directory import FileDirectory
@@ -187,6 +187,38 @@ def test_what_is_missing_or_too_large_is_a_typed_error(make: Make) -> None:
             use()
     with pytest.raises(SegmentCorruptError, match="too large"):
         directory.read("columns", size_max=6)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/fd")
+def test_a_mapped_file_keeps_no_descriptor_open(tmp_path: Path) -> None:
+    directory = filled(FileDirectory(tmp_path / "s"))
+    before = len(os.listdir("/proc/self/fd"))
+    maps = [directory.map("columns") for _ in range(20)]
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert all(data.tobytes() == b"abc\x01\x00\x02\x00" for data in maps)
+    name = str(directory.path / "columns")
+    assert Path("/proc/self/maps").read_text().count(name) == 20
+    del maps
+    assert name not in Path("/proc/self/maps").read_text()
+
+
+@pytest.mark.parametrize("fault", [errno.EMFILE, errno.ENFILE])
+def test_a_process_without_descriptors_is_no_damage_of_a_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int
+) -> None:
+    directory = filled(FileDirectory(tmp_path / "s"))
+
+    def refuse(path: object, flags: int) -> int:
+        raise OSError(fault, os.strerror(fault))
+
+    monkeypatch.setattr(os, "open", refuse)
+    for use in (
+        lambda: directory.map("columns"),
+        lambda: directory.read("columns", size_max=100),
+        lambda: list(directory.chunks("columns")),
+    ):
+        with pytest.raises(DiskError, match=r"columns' cannot be opened: too many open files; raise .* limit"):
+            use()
 
 
 def test_a_marker_can_be_replaced(make: Make) -> None:

@@ -3,32 +3,68 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import functools
 import logging
 import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError, UserError
+from pinotpy.errors import (
+    AlreadyExistsError,
+    DiskError,
+    NotFoundError,
+    SegmentCorruptError,
+    UserError,
+    is_lack_of_descriptors,
+    storage_remedy,
+)
 from pinotpy.segment.directory.directory import READ_BYTES, FileState, Fingerprint, check_size, frozen
 from pinotpy.segment.layout import METADATA
 
 _log = logging.getLogger(__name__)
 _NAME_MAX_BYTES: Final = 255  # of one folder on every usual file system
 _AMENDING: Final = ".amending.tmp"
+_MAP_FIXED: Final = 0x10  # of Linux and macOS; the module mmap does not name it
+_MAP_FAILED: Final = ctypes.c_void_p(-1).value
 
 
 class _FileMap(mmap.mmap):
     """A mapped file; `identity` (device, inode) tells it from another one that has its name now."""
 
     identity: tuple[int, int]
+
+
+def _map_file(descriptor: int, stat: os.stat_result) -> NDArray[np.uint8]:
+    """The bytes of an open file, read-only. No descriptor stays open for them: a server has many more segments than
+    most systems let a process open files. mmap.mmap keeps one for a file, so the file is mapped over pages of its own.
+    """
+    mapped = _FileMap(-1, stat.st_size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+    mapped.identity = (stat.st_dev, stat.st_ino)
+    data = np.frombuffer(mapped, np.uint8)
+    flags = mmap.MAP_SHARED | _MAP_FIXED
+    if _c_mmap()(data.ctypes.data, stat.st_size, mmap.PROT_READ, flags, descriptor, 0) == _MAP_FAILED:
+        reason = ctypes.get_errno()
+        raise OSError(reason, os.strerror(reason))
+    return data
+
+
+@functools.cache
+def _c_mmap() -> Callable[[int, int, int, int, int, int], int | None]:
+    # Of a library object of our own: what it is told of its arguments is nobody else's business.
+    function = ctypes.CDLL(None, use_errno=True).mmap
+    function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_longlong]
+    function.restype = ctypes.c_void_p
+    mapping: Callable[[int, int, int, int, int, int], int | None] = function
+    return mapping
 
 
 class FileDirectory:
@@ -76,9 +112,7 @@ class FileDirectory:
             stat = os.fstat(descriptor)
             if stat.st_size == 0:
                 return frozen(np.empty(0, np.uint8))
-            mapped = _FileMap(descriptor, stat.st_size, access=mmap.ACCESS_READ)
-            mapped.identity = (stat.st_dev, stat.st_ino)
-            return np.frombuffer(mapped, np.uint8)
+            return _map_file(descriptor, stat)
 
     def release(self, data: NDArray[np.uint8], start: int, end: int) -> None:
         # Only pages of a mapped file come again as they were; those of other maps come as zeros.
@@ -134,6 +168,11 @@ class FileDirectory:
         try:
             descriptor = os.open(self.path / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
+            if is_lack_of_descriptors(error):  # which says nothing of the file
+                raise DiskError(
+                    f"'{self.location}/{name}' cannot be opened: too many open files; {storage_remedy(error)}",
+                    errno=error.errno,
+                ) from None
             raise SegmentCorruptError(
                 "file cannot be opened",
                 file=f"{self.location}/{name}",
