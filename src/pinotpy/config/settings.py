@@ -76,7 +76,11 @@ class ProcessSettings(Settings):
         ge=1_024,
     )
     http_connections_max: WholeNumber = setting(
-        1_000, "pinotpy.http.maxConnections", about="Open HTTP connections.", ge=1
+        1_000,
+        "pinotpy.http.maxConnections",
+        about="Open HTTP connections; with an eighth more for health checks and daemons at most half of the open files "
+        "that the process may have.",
+        ge=1,
     )
     http_connections_by_address_max: WholeNumber = setting(
         0,

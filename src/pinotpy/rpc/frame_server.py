@@ -19,6 +19,7 @@ from functools import partial
 from typing import cast
 
 from pinotpy.errors import AccessDeniedError, DataError, OutOfCapacityError, PinotError
+from pinotpy.memory.descriptors import backlog_limit, frame_connections_limit
 from pinotpy.rpc.dispatch import Dispatcher, waited_too_long
 from pinotpy.rpc.faults import ServerFaultError, encode_fault
 from pinotpy.rpc.frame_channel import notice_vanished_peer
@@ -61,6 +62,7 @@ class FrameServer:
         # Those that wait, those that are worked on, and as many whose long answers go out.
         self.in_flight_max = 2 * threads + places.waiting_max
         self.is_stopping = False
+        self.connections_max = min(CONNECTIONS_MAX, frame_connections_limit())
         self._security = security or RpcSecurity()
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="frames")
         self.loop = _new_loop()
@@ -115,7 +117,7 @@ class FrameServer:
         tls = server_tls(self._security)
         host = self.host.strip("[]")
         self._listener = await self.loop.create_server(
-            lambda: _Connection(self), host, self.port, ssl=tls, reuse_port=False, backlog=256
+            lambda: _Connection(self), host, self.port, ssl=tls, reuse_port=False, backlog=min(256, backlog_limit())
         )
         self.port = self._listener.sockets[0].getsockname()[1]
 
@@ -182,7 +184,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are no subclasses
         self._peer = str((transport.get_extra_info("peername") or ("",))[0])
-        if self._server.is_stopping or len(self._server.connections) >= CONNECTIONS_MAX:
+        if self._server.is_stopping or len(self._server.connections) >= self._server.connections_max:
             self._transport.abort()
             return
         self._server.connections.add(self)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.config.settings import ProcessSettings
 from pinotpy.functions.loading import load_user_functions
+from pinotpy.memory.descriptors import descriptor_limit, num_descriptors
 from pinotpy.service.access import CLUSTER_TOKEN_HEADER, AccessControl, AllowAll, UsersFileAccess, read_cluster_token
 from pinotpy.service.addresses import TrustedProxies
 from pinotpy.service.daemon import Daemon, Part, run_daemon
@@ -123,4 +124,6 @@ def equip(role: str, settings: ProcessSettings) -> Equipment:
     if settings.tls_cert_file is not None or settings.tls_ca_file is not None:
         tls = TlsFiles(settings.tls_cert_file, settings.tls_key_file, settings.tls_ca_file)
     metrics = Metrics(role, METRICS_BY_ROLE[role])
+    metrics.watch("openDescriptors", lambda: float(num_descriptors()))
+    metrics.watch("descriptorsLimit", lambda: float(descriptor_limit()))
     return Equipment(role, settings, metrics, access, tls, token, clock, ProcessMemory(settings, metrics))

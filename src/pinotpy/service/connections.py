@@ -26,6 +26,12 @@ RESERVE_BY_ADDRESS_SHARE: Final = 4
 _log = logging.getLogger(__name__)
 
 
+def fitting_places(wanted: int, connections_max: int) -> int:
+    """As many places as are wanted, or fewer: with the reserve there are at most `connections_max` connections."""
+    most = min(connections_max * RESERVE_SHARE // (RESERVE_SHARE + 1), connections_max - RESERVE_MIN)
+    return max(min(wanted, most), 1)
+
+
 class Connection(Protocol):
     """What is held on a place."""
 

@@ -33,6 +33,7 @@ from typing import Any, NoReturn
 
 from pinotpy.errors import PinotError
 from pinotpy.memory.c_library import limit_arenas
+from pinotpy.memory.descriptors import descriptor_limit, raise_descriptor_limit
 from pinotpy.service.code_memory import CODE_MEMORY
 from pinotpy.service.lean_imports import keep_imports_lean
 from pinotpy.service.stop_watch import STOPS, StopWatch
@@ -147,6 +148,7 @@ def run_daemon(
     """
     started_ns = time.monotonic_ns()
     tune_process()
+    raise_descriptor_limit()
     if sys.stderr is not None:
         faulthandler.enable(file=sys.stderr)
     daemon = Daemon(role)
@@ -182,6 +184,7 @@ def _live(
     """Start and run; returns the exit status and what to say at the end."""
     try:
         daemon._parts = list(parts(daemon))
+        _log.info("open files role=%s limit=%d", daemon.role, descriptor_limit())
         daemon.start()
         # Whatever was built at start lives as long as the process: the collector need not look at it again.
         gc.collect()

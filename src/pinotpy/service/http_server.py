@@ -22,8 +22,9 @@ import anyio.to_thread
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from pinotpy.memory.descriptors import backlog_limit, descriptor_limit, http_connections_limit
 from pinotpy.service.addresses import TrustedProxies
-from pinotpy.service.connections import Connections
+from pinotpy.service.connections import Connections, fitting_places
 from pinotpy.service.errors import StartError
 from pinotpy.service.http import HttpApp, walk_routes
 from pinotpy.service.http_errors import error_body
@@ -87,7 +88,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free; one in use is not
         listener.bind(address[4])
-        listener.listen(BACKLOG)
+        listener.listen(min(BACKLOG, backlog_limit()))
     except OSError as problem:
         listener.close()
         if problem.errno == errno.EADDRINUSE:
@@ -132,6 +133,7 @@ class HttpServer:
             server_header=False,
             proxy_headers=False,
             headers=[("x-content-type-options", "nosniff")],
+            backlog=min(BACKLOG, backlog_limit()),
             # Connections have their own rules; this bounds requests whose clients are gone.
             limit_concurrency=connections.places_max + connections.reserve + 1,
             timeout_keep_alive=KEEP_ALIVE_S,
@@ -279,6 +281,14 @@ def serve(
         check_host = frozenset(
             name.lower() for name in (host.strip("[]"), advertised_host, "localhost", socket.gethostname()) if name
         )
+    places = fitting_places(connections_max, http_connections_limit())
+    if places < connections_max:
+        _log.warning(
+            "connections are fewer than set, so that files and other daemons find room max=%d set=%d "
+            "limit_of_open_files=%d: raise that limit for this process (ulimit -n, systemd's LimitNOFILE, a "
+            "container's ulimits), or lower pinotpy.http.maxConnections",
+            places, connections_max, descriptor_limit(),
+        )  # fmt: skip
     listener = bind(host, port)
     try:
         scheme = "https" if tls is not None and tls.is_serving else "http"
@@ -292,7 +302,7 @@ def serve(
             tls=tls,
             check_host=check_host,
             stop_timeout_s=stop_timeout_s,
-            connections=Connections(connections_max, connections_by_address_max, app.metrics, proxies),
+            connections=Connections(places, connections_by_address_max, app.metrics, proxies),
             threads=threads,
         )
         server.start()

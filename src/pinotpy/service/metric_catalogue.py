@@ -14,6 +14,8 @@ COMMON_METRICS: tuple[Metric, ...] = (
     Metric("accessDenied", _COUNTER, "requests", "requests refused by access control, by reason", ("reason",)),
     Metric("httpConnectionsGivenUp", _COUNTER, "connections", "connections at rest that were closed for newcomers"),
     Metric("httpConnectionsRefused", _COUNTER, "connections", "connections refused because all places were at work"),
+    Metric("openDescriptors", _GAUGE, "descriptors", "files and connections that the process has open"),
+    Metric("descriptorsLimit", _GAUGE, "descriptors", "how many it may have open"),
     Metric("uncaughtExceptions", _COUNTER, "errors", "requests that ended in a fault of ours"),
     Metric("zookeeperReconnects", _COUNTER, "sessions", "sessions with ZooKeeper that had to be built anew"),
     Metric("ready", _GAUGE, "0 or 1", "whether the daemon serves"),

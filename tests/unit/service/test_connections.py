@@ -18,6 +18,7 @@ import pytest
 from pinotpy.service import users_file
 from pinotpy.service.access import ALL_RIGHTS, AllowAll, UsersFileAccess, add_token, add_user
 from pinotpy.service.addresses import TrustedProxies, counted_address
+from pinotpy.service.connections import RESERVE_MIN, RESERVE_SHARE, fitting_places
 from pinotpy.service.http_server import HttpServer
 
 GREEDY, OTHER, THIRD = "127.0.0.2", "127.0.0.1", "127.0.0.3"
@@ -52,6 +53,16 @@ def counted(toy, what: str) -> float:
     found = re.search(rf"(?m)^pinot_broker_httpConnections{what}_total (\S+)", toy.metrics.render().decode())
     assert found is not None
     return float(found.group(1))
+
+
+@pytest.mark.parametrize("connections_max", [1, 20, 32, 128, 512, 100_000])
+@pytest.mark.parametrize("wanted", [1, 8, 200, 1000])
+def test_places_and_their_reserve_fit(wanted: int, connections_max: int) -> None:
+    places = fitting_places(wanted, connections_max)
+    assert 1 <= places <= wanted
+    assert places == 1 or places + max(places // RESERVE_SHARE, RESERVE_MIN) <= connections_max
+    if connections_max == 100_000:
+        assert places == wanted
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /ver", b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n"])

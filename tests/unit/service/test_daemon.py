@@ -3,8 +3,12 @@ sentences for faults at start, nothing left behind."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -30,9 +34,12 @@ Start = Callable[..., subprocess.Popen[str]]
 def start() -> Iterator[Start]:
     processes: list[subprocess.Popen[str]] = []
 
-    def run(**options: Any) -> subprocess.Popen[str]:
+    def run(*prefix: str, **options: Any) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, str(TOY), json.dumps(options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*prefix, sys.executable, str(TOY), json.dumps(options)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         processes.append(process)
         return process
@@ -73,6 +80,29 @@ def test_a_daemon_says_ready_serves_and_stops_cleanly(start: Start, tmp_path: Pa
     assert out.splitlines() == ["stopped http", "stopped store"]
     assert not ready_file.exists()
     bind("127.0.0.1", int(facts["url"].rsplit(":", 1)[1])).close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit is Linux")
+def test_a_daemon_allows_itself_as_many_files_as_it_may(start: Start) -> None:
+    process = start("prlimit", "--nofile=256:700")
+    assert process.stdout is not None
+    facts_of(process.stdout.readline())
+    assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (700, 700)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit is Linux")
+def test_idle_connections_take_no_descriptors_that_others_need(start: Start) -> None:
+    process = start("prlimit", "--nofile=256:256")
+    assert process.stdout is not None
+    url = facts_of(process.stdout.readline())["url"]
+    address = ("127.0.0.1", int(url.rsplit(":", 1)[1]))
+    with contextlib.ExitStack() as idle:
+        for _ in range(400):
+            idle.enter_context(socket.create_connection(address, WAIT_S, source_address=("127.0.0.2", 0)))
+        assert [httpx.get(url + "/health", timeout=WAIT_S).text for _ in range(9)] == ["OK"] * 9
+        assert len(os.listdir(f"/proc/{process.pid}/fd")) < 224
+    process.terminate()
+    assert end(process)[0] == 0
 
 
 def test_a_running_request_is_answered_before_the_end(start: Start) -> None:
