@@ -1,6 +1,6 @@
 """Proves the contract of the segment directory door, over the folder on disk, its in-memory twin and either of them
 held in memory: nothing is visible before commit, everything after; a map outlives deletion and keeps its bytes when
-memory is let go of; damage and absence are typed errors; a builder and a reader work through it.
+memory is let go of; damage, absence and what is no file are typed errors; a builder and a reader work through it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import errno
 import mmap
 import os
 import re
+import socket
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +202,41 @@ def test_a_mapped_file_keeps_no_descriptor_open(tmp_path: Path) -> None:
     assert Path("/proc/self/maps").read_text().count(name) == 20
     del maps
     assert name not in Path("/proc/self/maps").read_text()
+
+
+@pytest.mark.parametrize("kind", ["p", "d", "l", "s"])
+def test_what_is_no_regular_file_is_a_typed_error_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    directory = filled(FileDirectory(tmp_path / "s"))
+    file = directory.path / "columns"
+    match kind:
+        case "p":
+            file.unlink()
+            os.mkfifo(file)
+        case "d":
+            file.unlink()
+            file.mkdir()
+        case "l":
+            file.rename(tmp_path / "elsewhere")
+            file.symlink_to(tmp_path / "elsewhere")
+        case _:
+            file.unlink()
+            with socket.socket(socket.AF_UNIX) as listener:
+                monkeypatch.chdir(directory.path)  # the name of a socket is short
+                listener.bind(file.name)
+    for use in (
+        lambda: directory.map("columns"),
+        lambda: directory.read("columns", size_max=100),
+        lambda: list(directory.chunks("columns")),
+    ):
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                with pytest.raises(SegmentCorruptError, match="columns"):
+                    pool.submit(use).result(60)
+            finally:
+                if kind == "p":  # lets go of a thread that waits for a writer
+                    os.close(os.open(file, os.O_RDWR | os.O_NONBLOCK))
 
 
 @pytest.mark.parametrize("fault", [errno.EMFILE, errno.ENFILE])

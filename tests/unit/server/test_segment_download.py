@@ -4,7 +4,9 @@ the settings name while the segment appears beside the others. A real HTTP serve
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -134,6 +136,25 @@ def test_archives_arrive_in_the_segment_dir_and_leave_nothing_there(built: tuple
     assert list((arrivals / "arriving").iterdir()) == []
     assert sorted(path.name for path in (tmp_path / "data" / "t_OFFLINE").iterdir()) == ["t_0"]
     assert list((tmp_path / "data" / ".incoming").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["verified", "columns", "metadata"])
+def test_a_pipe_among_a_segments_files_holds_no_load(built: tuple[_Copier, int], tmp_path: Path, name: str) -> None:
+    copier, crc = built
+    store = SegmentStore(tmp_path / "data", copier)
+    store.open("t_OFFLINE", "t_0", crc, URL).close()
+    file = tmp_path / "data" / "t_OFFLINE" / "t_0" / name
+    file.unlink()
+    os.mkfifo(file)
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            segment = pool.submit(store.open, "t_OFFLINE", "t_0", crc, URL).result(60)
+        finally:
+            if file.is_fifo():  # lets go of a thread that waits for a writer
+                os.close(os.open(file, os.O_RDWR | os.O_NONBLOCK))
+    assert segment.num_docs == 100 and file.is_file()
+    segment.close()
+    assert len(copier.targets) == (1 if name == "verified" else 2), "only a marker is no part of the segment"
 
 
 def test_without_a_segment_dir_archives_arrive_within_the_data_dir(built: tuple[_Copier, int], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from stat import S_ISREG, filemode
 from typing import Any, Final
 
 import numpy as np
@@ -166,7 +167,9 @@ class FileDirectory:
     @contextlib.contextmanager
     def _open(self, name: str) -> Iterator[int]:
         try:
-            descriptor = os.open(self.path / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            # Without O_NONBLOCK a pipe of that name would hold the thread until somebody writes to it.
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            descriptor = os.open(self.path / name, flags)
         except OSError as error:
             if is_lack_of_descriptors(error):  # which says nothing of the file
                 raise DiskError(
@@ -180,6 +183,10 @@ class FileDirectory:
                 found=error.strerror,
             ) from None
         try:
+            if not S_ISREG(mode := os.fstat(descriptor).st_mode):
+                raise SegmentCorruptError(
+                    "not a file", file=f"{self.location}/{name}", expected="a regular file", found=filemode(mode)
+                )
             yield descriptor
         finally:
             os.close(descriptor)

@@ -25,6 +25,7 @@ from pinotpy.errors import PinotError, RemoteError
 from pinotpy.failpoints import FailPoint, reach
 from pinotpy.segment import layout
 from pinotpy.segment.archive.archive import pack_metadata, pack_segment
+from pinotpy.segment.directory.file_directory import FileDirectory
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestPartition
 
 log = logging.getLogger(__name__)
@@ -198,5 +199,6 @@ def _body(message: CompletionMessage, built: BuiltSegment | None) -> Any:
         with packed(built).open("rb") as stream:
             yield {"segment": (f"{name}.tar.gz", stream, "application/gzip")}
         return
-    metadata = pack_metadata((built.directory / layout.METADATA).read_bytes(), name)
+    data = FileDirectory(built.directory).read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES)
+    metadata = pack_metadata(data, name)
     yield {"metadata": (f"{name}.tar.gz", metadata, "application/gzip")}
