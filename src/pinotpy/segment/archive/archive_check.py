@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import UnsafeArchiveError
 from pinotpy.kernels.cache_loading import load_without_compiler
+from pinotpy.segment import layout
 from pinotpy.segment.archive.archive import segment_entries, unpack_segment
 from pinotpy.segment.archive.tar_stream import ArchiveLimits, Entry
 from pinotpy.segment.directory.directory import SegmentDirectory
@@ -42,7 +43,8 @@ def check_archive(archive: Path, scratch: Path, *, limits: ArchiveLimits, room: 
         scratch: an empty folder that the caller removes; used where the segment does not fit into `room`.
 
     Raises:
-        UnsafeArchiveError: no archive of a segment, or one whose folder has another name.
+        UnsafeArchiveError: no archive of a segment, or one whose folder has another name, or with a file that the
+            metadata does not name.
         SegmentCorruptError, UnsupportedVersionError: its bytes cannot be trusted.
     """
     with _held(archive, limits, room) as held:
@@ -62,6 +64,14 @@ def _checked(directory: SegmentDirectory, name: str) -> SegmentMetadata:
     if name != metadata.segment_name:
         raise UnsafeArchiveError(
             f"the archive's folder is '{name[:200]}', its metadata says segment '{metadata.segment_name[:200]}'"
+        )
+    # No check has read their bytes. In a server's folder an unfinished reload may leave one; nobody packs it.
+    named = {file for file, _ in metadata.files}
+    unnamed = sorted(file for file in directory.fingerprint() if layout.is_columns_file(file) and file not in named)
+    if unnamed:
+        raise UnsafeArchiveError(
+            f"archive has '{', '.join(unnamed)[:200]}', which the segment's metadata does not name: expected "
+            f"{layout.METADATA}, {', '.join(sorted(named))[:200]}"
         )
     return metadata
 

@@ -1,11 +1,13 @@
 """Proves that a check reads the same in memory and on the disk, that it takes no more memory than there is room and
-gives all of it back, and that nothing is written where there is room.
+gives all of it back, that nothing is written where there is room, and that all files are those of the metadata.
 """
 
 from __future__ import annotations
 
 import gzip
 import os
+import tarfile
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -64,6 +66,23 @@ def test_every_byte_is_under_a_check_wherever_it_is_unpacked(archive: Path, tmp_
         causes.add(type(refused.value))
         assert room.left_bytes == room_bytes
     assert len(causes) > 1  # of the archive, and of the segment in it
+
+
+@pytest.mark.parametrize("room_bytes", [1 << 30, 0])
+def test_a_file_that_the_metadata_does_not_name_is_refused_by_its_name(
+    archive: Path, tmp_path: Path, room_bytes: int
+) -> None:
+    more = tmp_path / "more.tar.gz"
+    with tarfile.open(archive) as packed, tarfile.open(more, "w:gz") as out:
+        for member in packed.getmembers():
+            out.addfile(member, packed.extractfile(member))
+        junk = tarfile.TarInfo("s/columns.1")
+        junk.size = 5
+        out.addfile(junk, BytesIO(b"junk!"))
+    room = CheckRoom(room_bytes)
+    with pytest.raises(UnsafeArchiveError, match=r"has 'columns\.1', which .* not name: expected metadata, columns"):
+        check_archive(more, scratch(tmp_path, room_bytes), limits=ArchiveLimits(), room=room)
+    assert room.left_bytes == room_bytes
 
 
 def test_what_a_header_announces_is_not_taken_for_granted(archive: Path, tmp_path: Path) -> None:
