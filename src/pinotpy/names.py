@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from enum import StrEnum
 
 from pinotpy.errors import UserError
@@ -119,6 +120,13 @@ def split_table_name(name: str) -> tuple[str, TableType | None]:
 def raw_table_name(name: str) -> str:
     """The name without its type suffix."""
     return split_table_name(name)[0]
+
+
+def letter_case_twin(name: str, others: Iterable[str]) -> str | None:
+    """One of `others` that differs from `name` in letter case alone; None if there is none, or `name` is among them."""
+    lower = name.lower()
+    twins = sorted({other for other in others if other.lower() == lower})
+    return None if not twins or name in twins else twins[0]
 
 
 def instance_id(role: str, host: str, port: int) -> str:

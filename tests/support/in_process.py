@@ -65,6 +65,9 @@ class _DictCatalog:
             None,
         )
 
+    def twins(self, table: str, dialect: Dialect) -> tuple[str, ...]:
+        return ()
+
     def not_found(self, table: str, dialect: Dialect) -> TableNotFoundError:
         return TableNotFoundError(f"no table '{table}'", table=table)
 

@@ -79,6 +79,12 @@ class Catalog(Protocol):
         """The name, without type, of the table that a query names; None if there is none. Rights are given by it."""
         ...
 
+    def twins(self, table: str, dialect: Dialect) -> tuple[str, ...]:
+        """Several tables whose names differ in letter case alone, all of them from the name in a query: that means
+        none.
+        """
+        ...
+
     def not_found(self, table: str, dialect: Dialect) -> TableNotFoundError:
         """What `resolve` raises where there is no table of this name: its context has the nearest names as `near`."""
         ...

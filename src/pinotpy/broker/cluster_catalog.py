@@ -102,7 +102,8 @@ class ClusterCatalog:
         self._schemas: dict[str, tuple[object, Schema]] = {}
         # What was resolved in one view: views never change, each query asks for the same few things.
         self._resolved_view: ClusterView | None = None
-        self._names: tuple[object, frozenset[str]] | None = None  # of all tables, with what they were read of
+        # Of all tables by their lower case, with what they were read of.
+        self._names: tuple[object, dict[str, tuple[str, ...]]] | None = None
         self._resolved: dict[tuple[str, Dialect], tuple[int, Target]] = {}  # with the time until which it holds
         self._addresses: dict[str, ServerAddress] = {}
         self._served: dict[
@@ -311,24 +312,33 @@ class ClusterCatalog:
     def not_found(self, table: str, dialect: Dialect) -> TableNotFoundError:
         """See Catalog.not_found."""
         raw = split_table_name(table)[0]
-        known = sorted(self._known_names(self._current_view()))
+        known = sorted(name for names in self._known_names(self._current_view()).values() for name in names)
         # All that are near: those that the caller may not see must not push out one that they may.
         near = get_close_matches(raw, known, max(len(known), 1))
         code = "BrokerResourceMissingError" if dialect is Dialect.PQL else "TableDoesNotExistError"
         return TableNotFoundError(f"{code}: no table '{raw[:200]}'", table=raw, near=near)
 
-    def _true_name(self, view: ClusterView, raw: str, dialect: Dialect) -> str | None:
-        known = self._known_names(view)
-        if raw in known:
-            return raw
-        if dialect is Dialect.SQL and self._case_insensitive:
-            lower = raw.lower()
-            return next((name for name in sorted(known) if name.lower() == lower), None)
-        return None
+    def twins(self, table: str, dialect: Dialect) -> tuple[str, ...]:
+        """See Catalog.twins."""
+        raw = split_table_name(table)[0]
+        same = self._known_names(self._current_view()).get(raw.lower(), ()) if self._ignores_case(dialect) else ()
+        return same if len(same) > 1 and raw not in same else ()
 
-    def _known_names(self, view: ClusterView) -> frozenset[str]:
+    def _ignores_case(self, dialect: Dialect) -> bool:
+        return dialect is Dialect.SQL and self._case_insensitive
+
+    def _true_name(self, view: ClusterView, raw: str, dialect: Dialect) -> str | None:
+        same = self._known_names(view).get(raw.lower(), ())
+        if raw in same:
+            return raw
+        return same[0] if len(same) == 1 and self._ignores_case(dialect) else None
+
+    def _known_names(self, view: ClusterView) -> dict[str, tuple[str, ...]]:
         if self._names is None or self._names[0] is not view.table_configs:
-            self._names = view.table_configs, frozenset(raw_table_name(name) for name in view.table_configs)
+            by_lower: dict[str, tuple[str, ...]] = {}
+            for name in sorted({raw_table_name(name) for name in view.table_configs}):
+                by_lower[name.lower()] = (*by_lower.get(name.lower(), ()), name)
+            self._names = view.table_configs, by_lower
         return self._names[1]
 
     def _schema(self, view: ClusterView, raw: str) -> Schema:

@@ -40,6 +40,13 @@ async def table_asked(broker: Broker, table: str, dialect: Dialect, rights: Tabl
 def resolved(broker: Broker, table: str, dialect: Dialect, rights: TableRights) -> Target:
     """A table of the cluster. A refusal names it as the query does, and is the same if there is no such table."""
     true_name, asked_name = broker.catalog.true_name(table, dialect), raw_table_name(table)
+    twins = () if true_name is not None else broker.catalog.twins(table, dialect)
+    if seen := [f"'{name}'" for name in filter(rights.may_see, twins)]:
+        raise TableNotFoundError(
+            f"TableDoesNotExistError: no table '{asked_name[:200]}' in this letter case, which tells tables apart "
+            f"here; write {' or '.join(seen)}",
+            table=table,
+        )
     if not rights.may_read(asked_name if true_name is None else true_name):
         if true_name not in (None, asked_name) and rights.may_see(asked_name):
             # Written as a table that they may read, if there were one: a refusal would tell of the other one.

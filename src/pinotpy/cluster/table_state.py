@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -55,6 +55,7 @@ from pinotpy.errors import (
     StaleVersionError,
     TableNotFoundError,
 )
+from pinotpy.names import letter_case_twin, raw_table_name
 
 logger = logging.getLogger(__name__)
 
@@ -196,7 +197,7 @@ def _create_table(reading: Reading, change: CreateTable, may_have_happened: bool
             f"external view of '{table}' still exists: servers are dropping its last segments; try again in a moment",
             table=table,
         )
-    ops: list[Op] = [Create(paths.table_config(table), config_data)]
+    ops: list[Op] = [*_claim_name(reading), Create(paths.table_config(table), config_data)]
     ideal_state = plan_write(paths.ideal_state(table), None, change.ideal_state.to_record())
     assert not ideal_state.prepare, "a new table has no segments"
     ops += ideal_state.commit
@@ -204,6 +205,35 @@ def _create_table(reading: Reading, change: CreateTable, may_have_happened: bool
         ops.append(Create(paths.segments(table)))
     ops += lineage_drop(reading)  # an earlier table's
     return Decision(_brokers_plan(reading, change.brokers).with_ops(ops))
+
+
+def refuse_letter_case_twin(name: str, tables: Iterable[str]) -> None:
+    """SQL finds tables without regard to letter case, so that a new name must differ from all others in more.
+
+    Raises AlreadyExistsError, which names the other table in its context (`like`) only: not all may know of it.
+    """
+    raw = raw_table_name(name)
+    like = letter_case_twin(raw, map(raw_table_name, tables))
+    if like is not None:
+        raise AlreadyExistsError(
+            f"the table name '{raw}' is taken: it differs from another table's in letter case alone, and SQL finds "
+            "tables without regard to it; choose another name",
+            table=raw,
+            like=like,
+        )
+
+
+def _claim_name(reading: Reading) -> list[Op]:
+    """What makes the creations of tables follow each other, each with a look at the names that are there: of two that
+    come at the same time with names too like each other, the second one is decided anew.
+    """
+    folder = reading.paths.table_configs
+    node = reading.node(folder)
+    if node is None:
+        return []  # the creation below it fails
+    data, version = node
+    refuse_letter_case_twin(reading.table, reading.store.children(folder))
+    return [SetData(folder, data, version)]
 
 
 def _drop_table(reading: Reading, change: DropTable, may_have_happened: bool) -> Decision:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from pinotpy.cluster.table_state import refuse_letter_case_twin
 from pinotpy.config.schema import Schema
 from pinotpy.controller.catalog import Catalog
 from pinotpy.controller.schema_evolution import incompatibilities
@@ -26,13 +27,14 @@ def add_schema(catalog: Catalog, schema: Schema, *, override: bool = True, force
     """Create a schema, or replace it by a compatible one.
 
     Raises:
-        AlreadyExistsError: it exists and `override` is false.
+        AlreadyExistsError: it exists and `override` is false, or a table's name differs from it in letter case alone.
         UserError: it exists, and segments of the old one could not be read with the new one, and `force` is false.
     """
     name = schema.schema_name
     for _ in range(ATTEMPTS_MAX):
         stored = catalog.schema(name)
         if stored is None:
+            refuse_letter_case_twin(name, catalog.table_names())  # no table could have it
             try:
                 catalog.create_schema(schema)
             except AlreadyExistsError:

@@ -51,7 +51,8 @@ def add_table(controller: Controller, config: TableConfig) -> None:
 
     Raises:
         InvalidConfigError, UserError: it cannot work here (see `check_table` and `check_stream`).
-        AlreadyExistsError: it exists, or servers still hold segments of a deleted one.
+        AlreadyExistsError: it exists, servers still hold segments of a deleted one, or another table's name differs in
+            letter case alone.
     """
     catalog, name = controller.catalog, config.name_with_type
     _refuse_masks(config)

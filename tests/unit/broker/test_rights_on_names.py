@@ -145,3 +145,23 @@ def test_a_table_of_a_user_goes_before_a_system_table_for_who_may_see_it() -> No
     assert rows_of(scene, "SELECT table_name FROM system.tables", reading(["other"])), (
         "who may not see it has the other"
     )
+
+
+def test_of_tables_whose_names_differ_in_letter_case_alone_only_the_exact_spelling_is_one() -> None:
+    scene = Scene(tables=("ev_twin", "EV_twin", "EV_own", "EV_OWN"))
+    everything = Rights(tables=(("*", frozenset({Action.READ})),))
+
+    def refused(name: str, rights: Rights) -> dict[str, Any]:
+        answer = scene.ask(f"SELECT COUNT(*) FROM {name}", Dialect.SQL, rights)
+        return answer["exceptions"][0]  # type: ignore[no-any-return]
+
+    for statement in ("SELECT COUNT(*) FROM {}", "DESCRIBE {}", "EXPLAIN PLAN FOR SELECT id FROM {}"):
+        (error, *_) = scene.ask(statement.format("Ev_Twin"), Dialect.SQL, everything)["exceptions"]
+        assert error["errorCode"] == NOT_THERE and "write 'EV_twin' or 'ev_twin'" in error["message"]
+    for name in ("ev_twin", "EV_twin"):
+        assert refused(name, everything)["errorCode"] not in (NOT_THERE, DENIED)  # its server was asked
+    # Who may see one of them is told of that one only, who may see none what a table that is not there would be.
+    error = refused("Ev_Twin", RIGHTS)
+    assert error["errorCode"] == NOT_THERE and "write 'ev_twin'" in error["message"] and "EV_twin" not in str(error)
+    one, none = (json.dumps(refused(name, RIGHTS)).replace(name, "X") for name in ("Ev_Own", "Ev_Not"))
+    assert one == none

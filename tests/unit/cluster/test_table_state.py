@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -91,6 +92,41 @@ def test_a_created_table_stands_in_all_its_places(
     assert ideal_state(store, BROKER_RESOURCE).map_fields == {TABLE: {"Broker_x_1": "ONLINE", "Broker_y_1": "ONLINE"}}
     with pytest.raises(AlreadyExistsError):
         run(CreateTable(table_config_record(TABLE, CONFIG), new_table_ideal_state(TABLE, 2), ()))
+
+
+def created(name: str) -> CreateTable:
+    record = table_config_record(name, {**CONFIG, "tableName": name})
+    return CreateTable(record, new_table_ideal_state(name, 2), ("Broker_x_1",))
+
+
+def test_a_table_whose_name_differs_from_another_ones_in_letter_case_alone_is_refused(
+    store: MemoryStore, table: None
+) -> None:
+    for twin in ("Flights_OFFLINE", "FLIGHTS_REALTIME"):
+        with pytest.raises(AlreadyExistsError) as refused:
+            apply(store, PATHS, twin, created(twin))
+        assert "'flights'" not in refused.value.message and refused.value.context["like"] == "flights"
+    apply(store, PATHS, "flights_REALTIME", created("flights_REALTIME"))
+    assert PropertyStore(store, PATHS).table_names() == ["flights_OFFLINE", "flights_REALTIME"]
+
+
+@pytest.mark.parametrize("moment", ["children", "multi"])
+def test_of_two_tables_made_at_the_same_time_with_twin_names_one_is_refused(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    call, others = getattr(store, moment), ["flights_OFFLINE"]
+
+    def slow(*args: Any) -> Any:
+        answer = call(*args) if moment == "children" else None
+        if others:  # somebody else is faster: after the names were read, or after all that is read
+            other = others.pop()
+            apply(store, PATHS, other, created(other))
+        return answer if moment == "children" else call(*args)
+
+    monkeypatch.setattr(store, moment, slow)
+    with pytest.raises(AlreadyExistsError, match="letter case"):
+        apply(store, PATHS, "FLIGHTS_OFFLINE", created("FLIGHTS_OFFLINE"), pause=lambda _: None)
+    assert PropertyStore(store, PATHS).table_names() == ["flights_OFFLINE"]
 
 
 def test_segments_come_and_go_with_their_records(

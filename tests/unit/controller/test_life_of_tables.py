@@ -431,3 +431,28 @@ def test_paths_of_old_clients_do_what_the_newer_ones_do(harness: Harness, segmen
     assert http.post("/instances/Server_localhost_8098/state", content="disable").json() == {
         "status": "Request to disable instance Server_localhost_8098 is successful"
     }
+
+
+def test_a_new_table_is_not_named_as_another_but_for_letter_case(start: Callable[..., Harness], tmp_path: Path) -> None:
+    users = tmp_path / "users.json"
+    add_user(
+        users,
+        "root",
+        "root-password",
+        Rights(tables=(("*", frozenset({Action.ADMIN})),), cluster=frozenset({Action.ADMIN})),
+    )
+    add_user(users, "eve", "eve-password", Rights(tables=(("PARTS", frozenset({Action.ADMIN})),)))
+    harness = start(access=UsersFileAccess(users))
+    harness.http.auth = ("root", "root-password")
+    assert harness.post_json("/schemas", PARTS_SCHEMA | {"schemaName": "PARTS"}).status_code == 200
+    harness.add_parts()
+    before = harness.tree.dump()
+    twin = PARTS_TABLE | {"tableName": "PARTS"}
+    refusal = harness.post_json("/tables", twin)
+    assert refusal.status_code == 409 and refusal.json()["error"].endswith("the other one is 'parts'")
+    assert "the other one is 'parts'" in harness.post_json("/schemas", PARTS_SCHEMA | {"schemaName": "Parts"}).text
+    harness.http.auth = ("eve", "eve-password")
+    refusal = harness.post_json("/tables", twin)
+    assert refusal.status_code == 409 and "'PARTS' is taken" in refusal.text and "parts" not in refusal.text
+    assert harness.post_json("/schemas", PARTS_SCHEMA | {"schemaName": "PARTS"}).status_code == 200, "it was there"
+    assert harness.tree.dump().keys() == before.keys()

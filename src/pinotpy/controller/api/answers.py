@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
-from fastapi import Response
+from fastapi import Request, Response
 
 from pinotpy.config.table import TableConfig
-from pinotpy.errors import PinotError, UserError
+from pinotpy.errors import AlreadyExistsError, PinotError, UserError
 from pinotpy.names import TableType
+from pinotpy.service.http import visible_tables
 from pinotpy.service.metrics import Metrics
 
 
@@ -39,6 +40,18 @@ def counted(metrics: Metrics, name: str) -> Iterator[None]:
     except PinotError:
         metrics.count(name)
         raise
+
+
+@contextmanager
+def told_of_twins(request: Request) -> Iterator[None]:
+    """Who may see the table that a new name is too like is told its name (`refuse_letter_case_twin`)."""
+    try:
+        yield
+    except AlreadyExistsError as error:
+        like = error.context.get("like")
+        if like is None or not visible_tables(request, [like]):
+            raise
+        raise AlreadyExistsError(f"{error.message}; the other one is '{like}'", **error.context) from error
 
 
 def java_list(names: list[str]) -> str:

@@ -8,7 +8,7 @@ from fastapi import Query, Request, Response
 
 from pinotpy.config.schema import Schema
 from pinotpy.controller import schemas
-from pinotpy.controller.api.answers import counted, pretty, success
+from pinotpy.controller.api.answers import counted, pretty, success, told_of_twins
 from pinotpy.controller.api.bodies import JsonOrFile, json_body
 from pinotpy.controller.context import Controller
 from pinotpy.controller.reload import reload_table
@@ -78,7 +78,7 @@ def schema_routes(controller: Controller) -> Routes:
     ) -> dict[str, Any]:
         schema = Schema.from_json(body)
         authorise(request, Action.WRITE, table_resource(schema.schema_name))
-        with counted(controller.metrics, "controllerSchemaUploadError"):
+        with counted(controller.metrics, "controllerSchemaUploadError"), told_of_twins(request):
             schemas.add_schema(catalog, schema, override=override, force=force)
         return success(f"{schema.schema_name} successfully added", schema.unrecognized)
 

@@ -14,7 +14,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.stream_secrets import masked, with_stored
 from pinotpy.config.table import TableConfig
 from pinotpy.controller import tables
-from pinotpy.controller.api.answers import counted, success, table_type_of, told_of
+from pinotpy.controller.api.answers import counted, success, table_type_of, told_of, told_of_twins
 from pinotpy.controller.api.aside import aside, run_aside
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
@@ -73,7 +73,7 @@ def table_routes(controller: Controller) -> Routes:
     def post_table(request: Request, body: RawBody) -> dict[str, Any]:
         config = TableConfig.from_json(body)
         authorise(request, Action.ADMIN, table_resource(config.raw_table_name))
-        with counted(controller.metrics, "controllerTableAddError"):
+        with counted(controller.metrics, "controllerTableAddError"), told_of_twins(request):
             tables.add_table(controller, config)
         return success(f"Table {config.name_with_type} successfully added", config.unrecognized) | told_of(config)
 
