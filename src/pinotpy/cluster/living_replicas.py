@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pinotpy.cluster.views import InstanceConfig
+from pinotpy.cluster.views import DROPPED, OFFLINE, InstanceConfig
+
+
+def is_wanted_state(state: str) -> bool:
+    """Whether an ideal state with it wants a replica's rows to be found; so does one that nobody knows."""
+    return state not in (OFFLINE, DROPPED)
 
 
 def taking_queries(live: Iterable[str], configs: Mapping[str, InstanceConfig]) -> frozenset[str]:
@@ -24,8 +29,9 @@ def living_replicas(
     """Segments that queries must see, with their living replicas.
 
     Args:
-        ideal: segment → instance → wanted state. Segments wanted ONLINE or CONSUMING anywhere count; of a stream also
-            one that all its replicas stopped consuming: its rows are missing.
+        ideal: segment → instance → wanted state. Segments count unless all their replicas are to be OFFLINE or DROPPED:
+            one of damaged states, or of no replicas, has rows that are missing. So has one of a stream that all its
+            replicas stopped consuming.
         external: segment → instance → reached state.
         live: instances with a live session that accept queries.
         not_yet_visible: segments just uploaded, which no replica has served yet: they are not part of the table until
@@ -34,8 +40,8 @@ def living_replicas(
     """
     out: dict[str, tuple[str, ...]] = {}
     for segment, states in ideal.items():
-        is_wanted = any(state in ("ONLINE", "CONSUMING") for state in states.values())
-        if segment in hidden or not (is_wanted or (is_realtime and states)):
+        is_wanted = not states or any(map(is_wanted_state, states.values()))
+        if segment in hidden or not (is_wanted or is_realtime):
             continue
         reached = external.get(segment, {})
         servers = tuple(sorted(i for i, state in reached.items() if state in ("ONLINE", "CONSUMING") and i in live))

@@ -66,7 +66,7 @@ class ZNRecord:
 
     @staticmethod
     def from_bytes(data: bytes, where: str = "") -> ZNRecord:
-        """Decode plain or gzip'd JSON; null values are dropped as absent. Raises DecodeError naming `where`."""
+        """Decode plain or gzip'd JSON; fields that are null count as absent. Raises DecodeError naming `where`."""
         try:
             document = orjson.loads(_unpacked(data) if data[:2] == _GZIP_MAGIC else data)
         except (orjson.JSONDecodeError, zlib.error, ValueError) as error:
@@ -82,35 +82,46 @@ def record_from_json(document: Any, where: str = "") -> ZNRecord:
         raise DecodeError(
             f"expected a cluster record with an id at '{where}', found {type(document).__name__}", file=where
         )
-    simple, maps, lists = (document.get(key) or {} for key in ("simpleFields", "mapFields", "listFields"))
-    if not (isinstance(simple, dict) and isinstance(maps, dict) and isinstance(lists, dict)):
-        raise DecodeError(
-            f"expected simpleFields, mapFields and listFields to be objects in the record at '{where}'", file=where
-        )
+    simple, maps, lists = (
+        _object(document.get(key), key, where) for key in ("simpleFields", "mapFields", "listFields")
+    )
     try:
         return ZNRecord(
             document["id"],
-            {
-                key: value if isinstance(value, str) else _text(value)
-                for key, value in simple.items()
-                if value is not None
-            },
-            {
-                key: {k: v if isinstance(v, str) else _text(v) for k, v in value.items() if v is not None}
-                for key, value in maps.items()
-                if value is not None
-            },
-            {
-                key: [v if isinstance(v, str) else _text(v) for v in value]
-                for key, value in lists.items()
-                if value is not None
-            },
+            _texts(simple),
+            {key: _texts(value) for key, value in maps.items()},
+            {key: [v if isinstance(v, str) else _text(v) for v in _as_list(value)] for key, value in lists.items()},
         )
     except (AttributeError, TypeError) as error:
         raise DecodeError(f"expected maps and lists of text in the record at '{where}': {error}", file=where) from error
 
 
+def _object(value: Any, key: str, where: str) -> dict[str, Any]:
+    # Only null means that there is none: an empty list in its place is damage, and must not read as no segments.
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise DecodeError(
+            f"expected {key} to be an object in the record at '{where}', found {type(value).__name__}", file=where
+        )
+    return value
+
+
+def _texts(fields: dict[str, Any]) -> dict[str, str]:
+    return {
+        key: value if isinstance(value, str) else _text(value) for key, value in fields.items() if value is not None
+    }
+
+
+def _as_list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"found {type(value).__name__} instead of a list")
+    return value
+
+
 def _text(value: Any) -> str:
+    if not isinstance(value, bool | int | float):
+        raise TypeError(f"found {type(value).__name__} instead of a text")
     return "true" if value is True else "false" if value is False else str(value)
 
 

@@ -124,7 +124,7 @@ def ranged(name: str, low: Any, high: Any, num_nulls: int = 0) -> SegmentZkMetad
     return replace(PLAIN, column_ranges=SegmentRanges(17, 5, {name: column}).to_text())
 
 
-NO_FIELDS = SegmentZkMetadata.from_record(ZNRecord.from_bytes(b'{"id": "s", "simpleFields": []}', "/s"), "t_OFFLINE")
+NO_FIELDS = SegmentZkMetadata.from_record(ZNRecord.from_bytes(b'{"id": "s", "simpleFields": {}}', "/s"), "t_OFFLINE")
 LIES: list[tuple[SegmentZkMetadata, str, str]] = [
     (replace(PLAIN, column_ranges="{"), "ranges", "expected ranges of columns"),
     (replace(PLAIN, column_ranges=RANGES.to_text().replace(":3", ":10")), "ranges", "least value above its greatest"),

@@ -72,3 +72,12 @@ def test_a_segment_whose_replicas_are_gone_stays_in_the_routing_without_servers(
     }
     external = {"s0": {"A": "ONLINE", "B": "ERROR"}, "s1": {"B": "ONLINE"}}
     assert living_replicas(ideal, external, frozenset({"A"}), frozenset({"new", "s0"})) == {"s0": ("A",), "s1": ()}
+
+
+def test_a_segment_of_damaged_states_is_missed_where_nobody_serves_it() -> None:
+    ideal = {"s0": {"A": "BANANA"}, "s1": {"A": "BANANA"}, "s2": {}, "s3": {"A": ""}, "gone": {"A": "DROPPED"}}
+    external = {"s0": {"A": "ONLINE"}, "s1": {"A": "BANANA"}}
+    living = frozenset({"A"})
+    for is_realtime in (False, True):
+        found = living_replicas(ideal, external, living, is_realtime=is_realtime)
+        assert found == {"s0": ("A",), "s1": (), "s2": (), "s3": ()} | ({"gone": ()} if is_realtime else {})

@@ -23,6 +23,8 @@ from pinotpy.cluster.state_model import BROKER_STATE_MODEL, SEGMENT_STATE_MODEL
 from pinotpy.cluster.views import CurrentState, InstanceConfig, LiveInstance, PartitionState
 from pinotpy.errors import DecodeError, UserError
 
+FIELDS = (b"simpleFields", b"mapFields", b"listFields")
+
 
 def test_a_small_record_is_pretty_json_and_a_large_one_is_zipped() -> None:
     small = ZNRecord("t", {"b": "2", "a": "1"}, {"s": {"i": "ONLINE"}}, {"l": ["x"]})
@@ -49,6 +51,17 @@ def test_what_is_no_record_is_refused_with_its_place() -> None:
         b'{"simpleFields":{}}',
         b'{"id":"x","mapFields":{"a":"b"}}',
         b'{"id":"x","simpleFields":[1]}',
+        *(b'{"id":"x","%s":%s}' % (key, value) for key in FIELDS for value in (b"[]", b'""', b"0", b"false")),
+        *(
+            b'{"id":"x","%s":{"a":%s}}' % (key, value)
+            for key in FIELDS[1:]
+            for value in (b"null", b'""', b"0", b'"xy"')
+        ),
+        b'{"id":"x","simpleFields":{"a":[]}}',
+        b'{"id":"x","mapFields":{"a":[]}}',
+        b'{"id":"x","mapFields":{"a":{"b":{}}}}',
+        b'{"id":"x","listFields":{"a":{}}}',
+        b'{"id":"x","listFields":{"a":[null]}}',
         b"\x1f\x8bxx",
         gzip.compress(b"{}")[:-4],
     ):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pinotpy.broker.system.catalog_tables import Row, Schemas, visible_tables
 from pinotpy.broker.system.system_table import Column, Known, SystemTable, Viewer
-from pinotpy.cluster.living_replicas import taking_queries
+from pinotpy.cluster.living_replicas import is_wanted_state, taking_queries
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
 from pinotpy.data_types import DataType
@@ -147,7 +147,7 @@ class _Segment:
         self.name = name
         self.record = record
         self.is_queried = is_queried
-        self.num_wanted = sum(state in _SERVING for state in wanted.values())
+        self.num_wanted = sum(map(is_wanted_state, wanted.values()))
         self.num_online = sum(state in _SERVING and instance in live for instance, state in reached.items())
         self.num_in_error = sum(state == "ERROR" for state in reached.values())
         self.is_consuming = "CONSUMING" in wanted.values()
