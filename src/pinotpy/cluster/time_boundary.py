@@ -37,8 +37,8 @@ class TimeBoundary:
 def time_boundary(
     served: Iterable[SegmentZkMetadata], schema: Schema, time_column: str | None, *, is_hourly: bool
 ) -> TimeBoundary | None:
-    """The boundary of a hybrid table; None if none of its offline segments says until when its rows are, or its time
-    column has no format.
+    """The boundary of a hybrid table; None if none of its offline segments says until when its rows are, its time
+    column has no format, or the boundary would be a time that the format cannot write.
 
     Args:
         served: records of offline segments that queries see and some server has.
@@ -49,4 +49,7 @@ def time_boundary(
     if spec is None or spec.date_time_format is None or newest_ms is None:
         return None
     boundary_ms = newest_ms - (HOUR_MS if is_hourly else DAY_MS)
-    return TimeBoundary(spec, spec.date_time_format.value_from_millis(boundary_ms))
+    try:
+        return TimeBoundary(spec, spec.date_time_format.value_from_millis(boundary_ms))
+    except OverflowError:  # before the year 1: such times come where segmentTimeValueCheck is off
+        return None

@@ -103,4 +103,6 @@ class IngestionConfig(Document):
     )
     continue_on_error: Truth = Field(False, description="Skip bad records (counted with cause) instead of failing.")
     row_time_value_check: Truth = Field(False, description="A row's time outside 1971..2071 is a bad record.")
-    segment_time_value_check: Truth = Field(True, description="A segment's time range outside 1971..2071 fails it.")
+    segment_time_value_check: Truth = Field(
+        True, description="A segment whose times leave 1971..2071 is not built, and refused at upload."
+    )

@@ -25,11 +25,13 @@ def check_segment(
     table_name_with_type: str,
     time_column_name: str | None,
     *,
+    checks_years: bool = True,
     is_of_stream: bool = False,
 ) -> None:
     """Refuse a segment that does not fit its table.
 
     Args:
+        checks_years: its times must lie in 1971..2071, see `checks_years_of`.
         is_of_stream: its times are not checked. Who pushes a file can mend it; a stream's record cannot be mended, and
             must not keep its partition from going on. The option rowTimeValueCheck rejects such records one by one.
 
@@ -39,7 +41,7 @@ def check_segment(
     reasons = [
         *_name_reasons(metadata, table_name_with_type),
         *_column_reasons(metadata, schema),
-        *([] if is_of_stream else _time_reasons(metadata, time_column_name)),
+        *([] if is_of_stream else _time_reasons(metadata, time_column_name, checks_years)),
     ]
     if not reasons:
         return
@@ -51,6 +53,11 @@ def check_segment(
         segment=metadata.segment_name[:400],
         table=table_name_with_type,
     )
+
+
+def checks_years_of(config: TableConfig) -> bool:
+    """Whether segments of the table must lie in 1971..2071: segmentTimeValueCheck, by which they are built, too."""
+    return config.ingestion is None or config.ingestion.segment_time_value_check
 
 
 def missing_columns(metadata: SegmentMetadata, schema: Schema, config: TableConfig) -> tuple[str, ...]:
@@ -91,19 +98,20 @@ def _column_reasons(metadata: SegmentMetadata, schema: Schema) -> list[str]:
     return reasons
 
 
-def _time_reasons(metadata: SegmentMetadata, time_column_name: str | None) -> list[str]:
+def _time_reasons(metadata: SegmentMetadata, time_column_name: str | None, checks_years: bool) -> list[str]:
     if time_column_name is None or metadata.num_docs == 0:
         return []
     time_range = metadata.time_range
     if time_range is None or time_range.column != time_column_name:
         actual = "none" if time_range is None else f"that of column '{time_range.column}'"
         return [f"expected the time range of the table's time column '{time_column_name}', found {actual}"]
-    if TIME_MIN_MS <= time_range.start_ms <= time_range.end_ms <= TIME_MAX_MS:
+    if not checks_years or TIME_MIN_MS <= time_range.start_ms <= time_range.end_ms <= TIME_MAX_MS:
         return []
     return [
         f"its times run from {time_range.start_raw} to {time_range.end_raw} ({time_range.start_ms} to "
         f"{time_range.end_ms} ms), "
-        "allowed: 1971-01-01 to 2071-01-01; check the format of the time column"
+        "allowed: 1971-01-01 to 2071-01-01; check the format of the time column, or set "
+        "ingestionConfig.segmentTimeValueCheck to false"
     ]
 
 

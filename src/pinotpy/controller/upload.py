@@ -21,7 +21,7 @@ from pinotpy.controller.context import Controller
 from pinotpy.controller.lineage import segments_beside
 from pinotpy.controller.partition_gaps import tell_unpartitioned
 from pinotpy.controller.registration import check_conditions
-from pinotpy.controller.segment_check import check_segment, missing_columns
+from pinotpy.controller.segment_check import check_segment, checks_years_of, missing_columns
 from pinotpy.controller.segment_inputs import drop_replaced_inputs, drop_unnamed_inputs, input_list, inputs_record
 from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.controller.upload_leftovers import end_upload, forget_upload
@@ -128,7 +128,7 @@ def accept_upload(
     table = target_table(request, metadata.table_name)
     may_write(table)
     config, schema = table_documents(controller, table)
-    check_segment(metadata, schema, table, config.segments.time_column_name)
+    check_segment(metadata, schema, table, config.segments.time_column_name, checks_years=checks_years_of(config))
     if arrival.stays_at is None:
         # What goes to the deep store is encrypted as the table wants it, whatever it came as.
         sealed = sealed_archive(controller, arrival.archive, config, metadata.segment_name)

@@ -62,6 +62,8 @@ def test_without_times_or_a_time_column_there_is_none() -> None:
     assert time_boundary([record("a", None)], read, "day", is_hourly=False) is None
     assert time_boundary([record("a", NEWEST_MS)], read, "x", is_hourly=False) is None
     assert time_boundary([record("a", NEWEST_MS)], read, None, is_hourly=False) is None
+    texts = Schema.from_json(schema("STRING", "1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd"))
+    assert time_boundary([record("a", -62_135_596_800_000)], texts, "day", is_hourly=False) is None, "before the year 1"
 
 
 def resolved(offline: dict[str, int | None], absent: tuple[str, ...] = ()) -> Target:

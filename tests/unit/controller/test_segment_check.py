@@ -76,6 +76,19 @@ def test_a_fitting_segment_passes_also_without_some_columns_or_rows() -> None:
     check_segment(replace(GOOD, time_range=None), SCHEMA, "parts_OFFLINE", None)
 
 
+def test_years_are_not_checked_where_the_table_says_so_and_all_else_is() -> None:
+    early = replace(GOOD, time_range=TimeRange("day", 1, 1, "1", "1"))
+    check_segment(early, SCHEMA, "parts_OFFLINE", "day", checks_years=False)
+    with pytest.raises(UserError, match="found that of column 'id'"):
+        check_segment(
+            replace(GOOD, time_range=TimeRange("id", 1, 1, "1", "1")),
+            SCHEMA,
+            "parts_OFFLINE",
+            "day",
+            checks_years=False,
+        )
+
+
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [

@@ -307,6 +307,17 @@ def test_times_of_a_wrong_unit_are_refused(harness: Harness, segment: Builder) -
     answer = harness.upload(segment(first_day=3), tableName="parts")
     assert answer.status_code == 400
     assert "1971-01-01 to 2071-01-01" in answer.json()["error"]
+    assert "segmentTimeValueCheck" in answer.json()["error"]
+
+
+def test_times_of_any_year_are_taken_where_the_table_does_not_check_them(harness: Harness, segment: Builder) -> None:
+    harness.add_parts()
+    config = harness.http.get("/tables/parts").json()["OFFLINE"]
+    for checked, status in ((False, 200), (True, 400)):
+        config["ingestionConfig"] = {"segmentTimeValueCheck": checked}
+        assert harness.http.put("/tables/parts", json=config).status_code == 200
+        answer = harness.upload(segment("parts_early" if checked else "parts_0", first_day=3), tableName="parts")
+        assert answer.status_code == status, answer.text
 
 
 @pytest.mark.parametrize(
