@@ -26,7 +26,9 @@ from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.schema import Schema
 from pinotpy.controller.upload import segment_record
 from pinotpy.decimals import encode_decimal
+from pinotpy.errors import PinotError
 from pinotpy.pql.parser import parse_pql, parse_sql
+from pinotpy.query.compile.rewrite import constant_sides
 from pinotpy.query.compile.rewrite.pin_time import pin_time
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
@@ -281,6 +283,83 @@ def check(seed: int, num_filters: int) -> tuple[int, int]:
             wrong = [segment.name for segment in excluded if num_rows(context, [segment])]
             raise AssertionError(f"seed {seed}: {text} pql={pql} null_handling={null_handling} has rows in {wrong}")
     return num_pairs, num_excluded
+
+
+def constant(rng: random.Random) -> str:
+    """A call of the clock's functions that has become a constant, now and then one that fails or has no value."""
+    moment = rng.choice(["now()", f"ago('P{rng.randrange(9)}D')", f"now() - {rng.randrange(10) * DAY_MS}"])
+    form = rng.choice(["yyyy-MM-dd", "yyyy-MM-dd", "yyyyMMdd", "yyyy-MM-dd HH:mm:ss", "D", "MMM"])
+    return rng.choice(
+        [
+            f"toEpochDays({moment})",
+            f"timeConvert({moment}, 'MILLISECONDS', 'DAYS')",
+            f"cast({moment} / {DAY_MS} as {rng.choice(['INT', 'LONG', 'FLOAT', 'DOUBLE', 'STRING', 'TIMESTAMP'])})",
+            f"{moment} / {DAY_MS}",
+            f"datetrunc('{rng.choice(['day', 'week', 'month'])}', {moment})",
+            f"toDateTime({moment}, '{form}')",
+            f"cast(toDateTime({moment}, '{form}') as INT)",
+            f"fromDateTime(toDateTime({moment}, '{form}'), 'yyyy-MM-dd')",
+            f"dateTimeConvert({moment}, '1:MILLISECONDS:EPOCH', '1:DAYS:EPOCH', '1:DAYS')",
+            f"dateTimeConvert({moment}, '1:MILLISECONDS:EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:{form}', '1:DAYS')",
+            f"mod({moment}, 17)",
+            f"day({moment}) - {rng.randrange(20)}",
+            f"least({moment}, {18_008 * DAY_MS})",
+            f"substr(toDateTime({moment}, 'yyyy-MM-dd'), 0, {rng.randrange(1, 10)})",
+            f"cast({moment} as TIMESTAMP)",
+            f"cast(cast({moment} as TIMESTAMP) as STRING)",
+            f"toEpochDays({moment}) > 18005",
+            f"ln({rng.randrange(18_000, 18_010) * DAY_MS} - {moment})",
+        ]
+    )
+
+
+def answer(context: QueryContext, segments: list[ImmutableSegment]) -> int | str:
+    """How many rows pass, or the code and the kind of the refusal."""
+    try:
+        return num_rows(context, segments)
+    except PinotError as error:
+        return f"{error.code} {type(error).__name__}"
+
+
+@pytest.mark.parametrize(
+    ("seed", "num_filters"), [(0, 80), pytest.param(FULL_START, cases(1_500, multiple_of=1), marks=pytest.mark.full)]
+)
+def test_a_constant_of_the_clock_is_compared_as_what_rows_compute(
+    seed: int, num_filters: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some, rng = world(seed), random.Random(2_000 + seed)
+    num_computed = num_excluded = 0
+    for number in range(num_filters):
+        left = rng.choice(["day", "at", "date", "fromEpochDays(day)", "day + 1"] * 4 + list(SCHEMA.field_specs))
+        one = constant(rng)
+        text = comparison(rng, left, [one, rng.choice([one, constant(rng)]), str(rng.randrange(18_000, 18_016))])
+        if rng.random() < 0.2:
+            text = f"NOT ({text})"
+        null_handling = number % 2 == 1
+        try:
+            compiled = compile_query(
+                parse_sql(f"SELECT COUNT(*) FROM t WHERE {text}"),
+                some.schema,
+                QueryOptions(),
+                null_handling=null_handling,
+            )
+        except PinotError:
+            continue
+        moment = (18_000 + rng.randrange(16)) * DAY_MS + rng.choice([0, 1, DAY_MS - 1, rng.randrange(DAY_MS)])
+        context = pin_time(compiled, moment)
+        with monkeypatch.context() as patched:
+            patched.setattr(constant_sides, "CALLS_MAX", 0)
+            as_rows_do = pin_time(compiled, moment)
+        where = f"seed {seed}: {text} at {moment} null_handling={null_handling}"
+        found = answer(context, some.segments)
+        assert found == answer(as_rows_do, some.segments), where
+        num_computed += context.filter != as_rows_do.filter
+        kept = prune(context, some.table).kept.tolist()
+        excluded = [segment for segment, is_kept in zip(some.segments, kept, strict=True) if not is_kept]
+        num_excluded += len(excluded)
+        assert isinstance(found, str) or answer(as_rows_do, excluded) == 0, where
+    print(f"{num_computed} of {num_filters} conditions computed, {num_excluded} segments excluded")
+    assert num_computed > num_filters / 8 and num_excluded > num_filters
 
 
 @pytest.mark.parametrize("seed", range(2))

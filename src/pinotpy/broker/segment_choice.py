@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from typing import TypeVar
 
@@ -37,9 +38,11 @@ _NO_SEGMENTS = Selection({}, ())
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompiledQuery:
-    """A query, at its moment. bound: what servers get of the context where they know the rest."""
+    """A query, at its moment. bound: what servers get of the context where they know the rest: then it reads no clock.
+    What is made of it is kept.
+    """
 
     context: QueryContext
     bound: BoundQuery | None
@@ -47,16 +50,20 @@ class CompiledQuery:
 
     def filter_of(self, half: Half) -> QueryContext:
         """With the filter that the servers of a half get."""
-        context = self.context if half.time_predicate is None else half.of_half(self.context)
-        return pin_time(context, self.now_ms) if self.bound is None else context
+        context = self._pinned if self.bound is None else self.context
+        return context if half.time_predicate is None else half.of_half(context)
 
     def encoded(self, half: Half) -> tuple[bytes, bytes | None]:
         """What the servers of a half get: the whole context, or what many queries share of it, and the literals."""
         if self.bound is None:
-            return encode_context(pin_time(half.of_half(self.context), self.now_ms)), None
+            return encode_context(half.of_half(self._pinned)), None
         key = half.routing.table, half.time_predicate, half.without_nulls
         blank = self.bound.blanks.get(key, lambda: half.of_half(self.context))
         return blank, encode_literals(_literals(self.bound, half))
+
+    @cached_property
+    def _pinned(self) -> QueryContext:
+        return pin_time(self.context, self.now_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -399,6 +399,16 @@ def test_an_answer_counts_what_nobody_was_asked_for(cluster: InProcessCluster) -
     assert not whole.get("warnings")
 
 
+def test_a_function_of_the_clock_is_a_constant_for_brokers_and_servers(cluster: InProcessCluster) -> None:
+    for text in ("day > toEpochDays(ago('P1D')) - 1", "day >= timeConvert(now(), 'MILLISECONDS', 'DAYS')"):
+        answer = cluster.sql(f"SELECT COUNT(*) FROM t WHERE {text}")
+        assert (answer["numSegmentsPrunedByBroker"], answer["resultTable"]["rows"]) == (7, [[0]])
+        whole = cluster.sql(f"SELECT COUNT(*) FROM t WHERE {text}", query_options="skipBrokerPruning=true")
+        assert (whole["numSegmentsPrunedByBroker"], whole["numSegmentsQueried"]) == (0, 8)
+        assert (whole["numSegmentsPrunedByServer"], whole["numEntriesScannedInFilter"]) == (8, 0)
+        assert whole["resultTable"] == answer["resultTable"]
+
+
 def test_where_nothing_is_left_the_answer_has_its_types(cluster: InProcessCluster) -> None:
     for text in (
         "SELECT city, day FROM t WHERE day = 50 LIMIT 3",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from pinotpy.errors import PinotError
-from pinotpy.pql.ast import Identifier
+from pinotpy.pql.ast import Call, Identifier
 from pinotpy.query.model.context import (
     And,
     ColumnRef,
@@ -38,6 +38,7 @@ from pinotpy.query.model.predicate import (
     VarRange,
     typed_predicate,
 )
+from pinotpy.query.model.result_types import COMPARISONS, columns_in
 from pinotpy.query.pruning.bounds import Bounds, PartitionedColumn
 from pinotpy.query.pruning.facts_table import Facts
 from pinotpy.query.pruning.indexes import Flags
@@ -145,7 +146,7 @@ class Walk:
         if isinstance(node, Constant):
             return (leaves.never(), "") if node.value is negated else (None, "it holds for every row")
         if isinstance(node, ExpressionPredicate):
-            return None, "it is no comparison of a column with constants"
+            return None, _why_no_predicate(node) if explains else ""
         if len(node.values) > VALUES_MAX:
             return None, f"lists of more than {VALUES_MAX} values are left to the servers"
         if not isinstance(node.lhs, Identifier):
@@ -184,6 +185,14 @@ class Walk:
                 typed = f"servers refuse it: {error.message[:200]}"
             self._typed[id(node)] = typed
         return typed
+
+
+def _why_no_predicate(node: ExpressionPredicate) -> str:
+    expression = node.expression
+    is_comparison = isinstance(expression, Call) and expression.name in COMPARISONS
+    if is_comparison and not all(columns_in(side) for side in expression.args):
+        return "what it is compared with is left to the servers to compute"
+    return "it is no comparison of a column with constants"
 
 
 def _column_of(context: QueryContext, name: str) -> ColumnRef | None:

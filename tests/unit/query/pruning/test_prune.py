@@ -232,6 +232,48 @@ def test_functions_of_time_exclude_by_their_own_values(condition: str, expected:
     assert kept(condition) == expected
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("day >= toEpochDays(ago('P12D'))", {8, 9}),
+        ("day >= timeConvert(ago('P11D'), 'MILLISECONDS', 'DAYS')", {8, 9}),
+        ("day > cast(ago('P11D') / 86400000 as int)", {9}),
+        ("day = toEpochDays(now()) - 85", {1}),
+        ("day BETWEEN toEpochDays(ago('P90D')) AND toEpochDays(ago('P80D'))", {1, 2}),
+        ("day IN (toEpochDays(ago('P90D')), 19935)", {1, 3}),
+        ("NOT (day < dateTimeConvert(ago('P5D'), '1:MILLISECONDS:EPOCH', '1:DAYS:EPOCH', '1:DAYS'))", {9}),
+        ("datetrunc('day', ago('P85D')) = at", {1}),
+        ("day >= toEpochDays(ago('P5D')) AND cost >= toEpochDays(now()) - 30000", {9}),
+        ("at >= datetrunc('day', ago('P5D'))", {9}),
+        ("DATETRUNC('DAY', at) = datetrunc('day', ago('P85D'))", {1}),
+        ("day > toDateTime(now(), 'DDD')", EVERY),
+        ("day < toDateTime(now(), 'DDD')", set()),
+        ("city = toDateTime(ago('P85D'), 'yyyy-MM-dd')", set()),
+        # What would be rounded, or read as a text, and what fails at rows: with it, all of the query stay.
+        ("cost >= toEpochDays(now())", EVERY),
+        ("city >= toEpochDays(now())", EVERY),
+        ("tags = toEpochDays(now())", EVERY),
+        ("day >= toDateTime(now(), 'yyyy-MM-dd')", EVERY),
+        ("day >= toEpochDays(now()) AND day >= cast(toDateTime(now(), 'MMM') as int)", EVERY),
+        ("day >= toEpochDays(now()) AND day >= substr(toDateTime(now(), 'yyyy-MM'), 0, 6)", EVERY),
+        # What may take long, and more calls than are computed.
+        ("day >= length(repeat(toDateTime(now(), 'yyyy'), 5000))", EVERY),
+        (f"day >= toEpochDays({'abs(' * 16}now(){')' * 16})", EVERY),
+        (f"day >= toEpochDays({'abs(' * 15}now(){')' * 15})", set()),
+    ],
+)
+def test_calls_of_the_clock_s_functions_are_constants_at_a_query_s_moment(condition: str, expected: set[int]) -> None:
+    for null_handling in (False, True):
+        assert kept(condition, null_handling=null_handling) == expected
+
+
+def test_a_constant_that_servers_compute_is_told_as_such() -> None:
+    (finding,) = pruned("day >= length(repeat(toDateTime(now(), 'yyyy'), 50))").findings
+    assert finding.why == "what it is compared with is left to the servers to compute"
+    (finding,) = pruned("day = other").findings
+    assert finding.why == "it is no comparison of a column with constants"
+
+
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_equal_doubles_are_of_equal_numbers_below_2_to_the_53rd_only(sign: str) -> None:
     """2^53 + 1 has the double of 2^53, so a segment of the one is not excluded by what is said of the other."""

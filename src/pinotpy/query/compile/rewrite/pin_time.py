@@ -10,6 +10,7 @@ from pinotpy.functions.scalar.dates import duration_ms
 from pinotpy.pql.ast import Call, Expression, Literal
 from pinotpy.pql.function_names import canonical_function
 from pinotpy.pql.literals import integer_literal
+from pinotpy.query.compile.rewrite.constant_sides import ConstantSides
 from pinotpy.query.model.conditions import FilterCompiler
 from pinotpy.query.model.context import (
     AggregationRef,
@@ -32,11 +33,17 @@ def pin_time(context: QueryContext, now_ms: int) -> QueryContext:
     What the answer is named by stays in the given context: the pinned one is for servers.
     """
 
+    if not reads_clock(context):
+        return context
+    sides = ConstantSides(context)
+    found = _pinned(context, now_ms, sides.computed)
+    return _pinned(context, now_ms, lambda condition: condition) if sides.may_fail else found
+
+
+def _pinned(context: QueryContext, now_ms: int, computed: Callable[[Expression], Expression]) -> QueryContext:
     def pinned(expression: Expression) -> Expression:
         return at_moment(expression, now_ms)
 
-    if not reads_clock(context):
-        return context
     columns = {column.name: column for column in context.columns}
     compiler = FilterCompiler(
         context.dialect,
@@ -44,17 +51,21 @@ def pin_time(context: QueryContext, now_ms: int) -> QueryContext:
         null_handling=context.null_handling,
     )
 
+    def compiled(condition: Expression) -> Filter | None:
+        # ts > ago('P1D') has become a comparison with a constant: a range, which indexes and pruning know.
+        return compiler.compile(computed(condition))
+
     def output(expression: Expression | AggregationRef) -> Expression | AggregationRef:
         return expression if isinstance(expression, AggregationRef) else pinned(expression)
 
     return replace(
         context,
         output=tuple([replace(column, expression=output(column.expression)) for column in context.output]),
-        filter=_pinned_filter(context.filter, pinned, compiler),
+        filter=_pinned_filter(context.filter, pinned, compiled),
         group_by=tuple([pinned(expression) for expression in context.group_by]),
         aggregations=tuple(
             [
-                replace(a, args=tuple(map(pinned, a.args)), filter=_pinned_filter(a.filter, pinned, compiler))
+                replace(a, args=tuple(map(pinned, a.args)), filter=_pinned_filter(a.filter, pinned, compiled))
                 for a in context.aggregations
             ]
         ),
@@ -103,24 +114,25 @@ def reads_clock(context: QueryContext) -> bool:
 
 
 def _pinned_filter(
-    condition: Filter | None, pinned: Callable[[Expression], Expression], compiler: FilterCompiler
+    condition: Filter | None,
+    pinned: Callable[[Expression], Expression],
+    compiled: Callable[[Expression], Filter | None],
 ) -> Filter | None:
     # None is always true.
     match condition:
         case And(children=children):
-            parts = [part for child in children if (part := _pinned_filter(child, pinned, compiler)) is not None]
+            parts = [part for child in children if (part := _pinned_filter(child, pinned, compiled)) is not None]
             return And(tuple(parts)) if parts else None
         case Or(children=children):
-            either = [_pinned_filter(child, pinned, compiler) for child in children]
+            either = [_pinned_filter(child, pinned, compiled) for child in children]
             return None if None in either else Or(tuple([part for part in either if part is not None]))
         case Not(child=child):
-            inner = _pinned_filter(child, pinned, compiler)
+            inner = _pinned_filter(child, pinned, compiled)
             return Constant(False) if inner is None else Not(inner)
         case Predicate(lhs=expression):
             return replace(condition, lhs=pinned(expression))
         case ExpressionPredicate(expression=expression):
             moved = pinned(expression)
-            # ts > ago('P1D') has become a comparison with a constant: a range, which indexes and pruning know.
-            return condition if moved is expression else compiler.compile(moved)
+            return condition if moved is expression else compiled(moved)
         case _:
             return condition
