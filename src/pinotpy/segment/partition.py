@@ -2,11 +2,13 @@
 
 Producers of streams and batch jobs split data by the same functions, so they must agree with Pinot's bit by bit
 (org.apache.pinot.segment.spi.partition: Modulo, Murmur = Kafka's murmur2, HashCode = java.lang.String, ByteArray =
-java.util.Arrays over UTF-8 bytes). All but Modulo hash the value's text: integers in decimal, BYTES in hex.
+java.util.Arrays over UTF-8 bytes). All but Modulo hash the value's text: integers in decimal, BYTES in hex. Modulo
+takes a text that is a LONG as Long.parseLong reads it, of ASCII digits: a sign or none, digits, nothing else.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
-from pinotpy.data_types import DataType
+from pinotpy.data_types import LONG_MIN, DataType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 Stored = int | float | bytes
 
 _INT_MASK: Final = 0xFFFFFFFF
+# What may be a LONG: whether it is within 64 bits is seen when it is read.
+_WHOLE: Final = "[+-]?0*[0-9]{1,19}"
+_WHOLE_TEXT: Final = re.compile(_WHOLE)
 
 
 def murmur2(data: bytes) -> int:
@@ -66,8 +71,14 @@ def _absolute(h: int) -> int:
 
 
 def _modulo(text: str, num_partitions: int) -> int:
+    if not _WHOLE_TEXT.fullmatch(text):
+        raise ValueError(f"expected a whole number, found '{text[:80]}'")
+    # Python reads no number of thousands of digits, zeros among them.
+    number = int(text.lstrip("+-").lstrip("0") or "0") * (-1 if text.startswith("-") else 1)
+    if not LONG_MIN <= number < -LONG_MIN:
+        raise ValueError(f"expected a number of 64 bits, found '{text[:80]}'")
     # Floor, not Java's remainder: a partition id is never negative (Pinot: toNonNegative).
-    return int(text) % num_partitions
+    return number % num_partitions
 
 
 def _murmur(text: str, num_partitions: int) -> int:
@@ -138,13 +149,8 @@ def partition_ids(
         return None
     name = function_name.lower()
     if name == "modulo":
-        try:
-            numbers: Int64Array = (
-                np.asarray(texts.cast(pa.int64())) if isinstance(values, pa.Array) else values.astype(np.int64)
-            )
-        except pa.ArrowInvalid:
-            return None
-        return numbers % num_partitions
+        numbers = _longs(texts) if isinstance(values, pa.Array) else values.astype(np.int64)
+        return None if numbers is None else numbers % num_partitions
     _, offsets, data = texts.buffers()
     first = texts.offset
     ends = np.frombuffer(offsets, np.int64)[first : first + len(texts) + 1] if len(texts) else np.zeros(1, np.int64)
@@ -157,6 +163,19 @@ def partition_ids(
         plain = np.abs(hashes.view(np.int32).astype(np.int64))
         plain[plain == 1 << 31] = 0
     return plain % num_partitions
+
+
+def _longs(texts: pa.Array) -> Int64Array | None:
+    """The numbers that texts are, by the rule of `_modulo`; None where one is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pc.all(pc.match_substring_regex(texts, f"^{_WHOLE}$"), min_count=0).as_py():
+        return None
+    try:
+        return np.asarray(pc.replace_substring_regex(texts, r"^\+", "").cast(pa.int64()))
+    except pa.ArrowInvalid:
+        return None  # beyond 64 bits
 
 
 def _texts(values: NDArray[Any] | pa.Array, data_type: DataType) -> pa.Array | None:

@@ -20,6 +20,7 @@ from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.partition import (
     bytes_hash_code,
     murmur2,
+    partition_ids,
     partition_of,
     partition_text,
     partitions_of,
@@ -99,6 +100,35 @@ def test_values_are_hashed_as_their_text_and_what_has_none_is_not_partitioned() 
     assert partition_text(1.5, DataType.DOUBLE) is None
     assert partitions_of("Modulo", 4, pa.array([b"no number"]), DataType.STRING) is None
     assert partitions_of("Murmur", 4, np.array([1.5]), DataType.DOUBLE) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7), ("+7", 7), ("-7", -7), ("007", 7), ("-0", 0), ("+0", 0), ("0" * 5_000 + "12", 12), ("000", 0),
+        ("9223372036854775807", 2**63 - 1), ("-9223372036854775808", -(2**63)), ("+009223372036854775807", 2**63 - 1),
+        ("9223372036854775808", None), ("-9223372036854775809", None), ("9" * 20, None), ("9" * 5_000, None),
+        ("0x10", None), ("0X1f", None), (" 7", None), ("7 ", None), ("7\n", None), ("1_000", None), ("", None),
+        ("+", None), ("-", None), ("+-7", None), ("--7", None), ("7.0", None), ("1e3", None), ("\uff17", None),
+        ("\u0667", None), ("7\0", None), ("seven", None),
+    ],
+)  # fmt: skip
+def test_modulo_takes_the_same_texts_where_segments_are_built_and_where_they_are_asked(
+    text: str, number: int | None
+) -> None:
+    stored = pa.array([text.encode(), b"5"], pa.binary())
+    if number is None:
+        with pytest.raises(ValueError, match="expected a"):
+            partition_of("Modulo", 7, text)
+        assert partition_ids("Modulo", 7, stored, DataType.STRING) is None
+        return
+    assert partition_of("Modulo", 7, text) == number % 7
+    found = partition_ids("Modulo", 7, stored, DataType.STRING)
+    assert found is not None and found.tolist() == [number % 7, 5]
+    sliced = partition_ids("Modulo", 7, stored.slice(1), DataType.STRING)
+    assert sliced is not None and sliced.tolist() == [5]
+    nothing = partition_ids("Modulo", 7, stored.slice(2), DataType.STRING)
+    assert nothing is not None and nothing.tolist() == []
 
 
 @pytest.mark.parametrize("function", ["Modulo", "Murmur", "HashCode", "ByteArray"])
