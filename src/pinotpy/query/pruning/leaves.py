@@ -52,12 +52,18 @@ class Rule(IntEnum):
     NEVER = 5  # the condition itself: no row of any segment passes
 
 
-def wanted_spans(test: ColumnTest, texts: list[bytes] | None) -> Spans | None:
-    """Where the values of a test lie; None: of too many texts that is not asked. texts: see Bounds."""
+def wanted_spans(test: ColumnTest, texts: list[bytes] | None, negated: bool) -> Spans | None:
+    """Where the values of a test lie; None: of too many texts that is not asked. texts: see Bounds. negated: it is
+    asked whether one of the spans holds all values of a segment.
+    """
     match test:
         case FixedRange(low, high):
             return (low,), (high,)
         case FixedMembers(values):
+            if negated and values.dtype == np.int64:
+                # Neighbours are one span: between 3 and 4 there is no value.
+                ends = np.flatnonzero(np.diff(values) != 1)
+                return values[np.append(0, ends + 1)].tolist(), values[np.append(ends, -1)].tolist()
             members = values.tolist()
             return members, members
     assert texts is not None
@@ -107,7 +113,7 @@ def why_no_more(test: ColumnTest, negated: bool, column: ColumnRef, table: Facts
     whys = []
     if bounds is None:
         whys.append(f"no record has a range of column '{name}'")
-    elif wanted_spans(test, bounds.texts) is None:
+    elif wanted_spans(test, bounds.texts, negated) is None:
         whys.append(f"lists of more than {TEXT_MEMBERS_MAX} texts are not compared with ranges")
     elif missing := size - int(np.count_nonzero(bounds.known)):
         whys.append(f"{missing} of {size} records have no range of column '{name}'")

@@ -207,7 +207,7 @@ def _by_facts(test: ColumnTest, negated: bool, column: ColumnRef, leaves: Leaves
     """By its bounds first."""
     by_range = by_partition = None
     bounds = leaves.table.bounds(column.name, column.data_type)
-    if bounds is not None and (spans := wanted_spans(test, bounds.texts)) is not None:
+    if bounds is not None and (spans := wanted_spans(test, bounds.texts, negated)) is not None:
         by_range = leaves.by_range(bounds, spans, negated)
     # A partition may hold other values beside those that are not wanted.
     partitions = None if negated else leaves.table.partitions(column.name)

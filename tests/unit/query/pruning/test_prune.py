@@ -16,6 +16,7 @@ from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.pruning.facts import NOTHING_KNOWN, Partitions, SegmentFacts, ValueRange
 from pinotpy.query.pruning.facts_table import FactsTable
+from pinotpy.query.pruning.kept import kept_rows
 from pinotpy.query.pruning.leaves import Rule
 from pinotpy.query.pruning.prune import Pruning, prune
 from pinotpy.segment.partition import partition_of
@@ -156,6 +157,27 @@ def test_a_list_of_one_value_is_not_in_a_segment_of_that_value() -> None:
     for condition in ("other <> 7", "other NOT IN (3, 7, 9)", "NOT (other = 7)", "city NOT IN ('w', 'x', 'y')"):
         assert pruned(condition, table=table).kept.tolist() == [False, True], condition
     assert pruned("city NOT IN ('w', 'xx', 'y')", table=table).kept.tolist() == [True, True]
+
+
+def test_a_list_of_neighbours_has_all_values_between_its_ends() -> None:
+    least, most = -(2**63), 2**63 - 1
+    bounds = [(0, 3), (2, 2), (3, 5), (4, 6), (6, 7), (least, least + 1), (most - 1, most), (least, most)]
+    facts = [SegmentFacts(2, {"member": ValueRange(DataType.LONG, low, high, 0)}) for low, high in bounds]
+    for listed in (
+        [0, 1, 2, 3], [3, 2, 0, 1, 6, 7], [0, 1, 2, 3, 4, 5, 6], [0, 2, 4, 6], [least, least + 1, most - 1, most],
+        [least, most], [3, 4, 5, 2, most],
+    ):  # fmt: skip
+        joined = [all(value in listed for value in range(low, min(high, low + 9) + 1)) for low, high in bounds]
+        condition = f"member NOT IN ({', '.join(map(str, listed))})"
+        for copies in (1, 9):  # one by one, and at once
+            table = FactsTable.of(facts * copies)
+            context = compile_query(
+                parse_sql(f"SELECT COUNT(*) FROM t WHERE {condition}"), SCHEMA, QueryOptions(), null_handling=False
+            )
+            wanted = [not is_within for is_within in joined * copies]
+            assert prune(context, table).kept.tolist() == wanted, condition
+            assert kept_rows(context, table) == np.flatnonzero(wanted).tolist(), condition
+    assert kept(f"day NOT IN ({', '.join(map(str, range(19_905, 19_935)))})") == EVERY - {1, 2}
 
 
 @pytest.mark.parametrize("member", range(0, 50, 7))
