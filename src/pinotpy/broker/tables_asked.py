@@ -23,7 +23,7 @@ _RECORD_BYTES = 1_000
 
 async def table_asked(broker: Broker, table: str, dialect: Dialect, rights: TableRights) -> Target:
     """The table that a query names. Raises what `resolved` and SystemTables.target raise."""
-    system = _system_table(broker, table, dialect, rights)
+    system = system_table(broker, table, dialect, rights)
     if system is None:
         return resolved(broker, table, dialect, rights)
     assert broker.system is not None
@@ -92,7 +92,7 @@ def catalog_question(broker: Broker, question: Question, rights: TableRights) ->
         return question
     schema = table = ""
     if statement.asks_for is CatalogQuestion.COLUMNS:
-        system = _system_table(broker, statement.table, question.dialect, rights)
+        system = system_table(broker, statement.table, question.dialect, rights)
         if system is None:
             schema, table = USER_SCHEMA, resolved(broker, statement.table, question.dialect, rights).raw_table_name
         else:
@@ -100,7 +100,7 @@ def catalog_question(broker: Broker, question: Question, rights: TableRights) ->
     return replace(question, text=query_of(statement, schema, table, broker.limits.response_rows_max))
 
 
-def _system_table(broker: Broker, table: str, dialect: Dialect, rights: TableRights) -> SystemTable | None:
+def system_table(broker: Broker, table: str, dialect: Dialect, rights: TableRights) -> SystemTable | None:
     """The system table of this name, where the caller sees no table of the cluster that has it."""
     if broker.system is None or dialect is not Dialect.SQL:
         return None

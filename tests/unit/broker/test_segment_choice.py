@@ -21,11 +21,13 @@ from pinotpy.broker.cluster_catalog import ClusterCatalog
 from pinotpy.broker.explained_pruning import finding_of
 from pinotpy.broker.metrics import BrokerMetrics, UnusedRecords
 from pinotpy.broker.parts import EVERY_TABLE, Broker, BrokerLimits, Question, TableRights
+from pinotpy.broker.query_log import QueryLog
 from pinotpy.broker.routed_query import route_query
 from pinotpy.broker.routing.segment_pruner import PrunedTable
 from pinotpy.broker.routing.server_statistics import AdaptiveRules, ServerStatistics
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.segment_choice import CompiledQuery, SegmentChoice, choose_segments
+from pinotpy.broker.system.tables import SystemTables
 from pinotpy.clock import SystemClock
 from pinotpy.cluster.column_ranges import ColumnRange, SegmentRanges
 from pinotpy.cluster.realtime_records import STATUS
@@ -36,7 +38,7 @@ from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, Live
 from pinotpy.config.adaptive_selection import AdaptiveType
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
-from pinotpy.errors import AccessDeniedError, InvalidQueryError, ServerUnreachableError
+from pinotpy.errors import AccessDeniedError, InvalidQueryError, ServerUnreachableError, TableNotFoundError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.pruning.kept import WALKED_MAX
 from pinotpy.query.result.explained_answer import Explanation
@@ -367,6 +369,17 @@ def test_the_routing_of_a_query_is_its_table_s_reader_s() -> None:
         asyncio.run(route_query(broker, Question("SELECT COUNT(*) FROM t", Dialect.PQL), nobody))
     with pytest.raises(InvalidQueryError, match="reads no table"):
         asyncio.run(route_query(broker, Question("SELECT 1", Dialect.SQL), EVERY_TABLE))
+
+
+@pytest.mark.parametrize("table", ["system.tables", "SYSTEM.Queries", "information_schema.columns"])
+def test_a_system_table_is_routed_nowhere(table: str) -> None:
+    broker = broker_of({"t_OFFLINE": DAYS})
+    broker.system = SystemTables(ClusterView, QueryLog())
+    for rights in (EVERY_TABLE, TableRights("nobody", lambda table: False, lambda table: False)):
+        with pytest.raises(InvalidQueryError, match=f"'{table.lower()}' has no segments.*routed nowhere"):
+            asyncio.run(route_query(broker, Question(f"SELECT * FROM {table}", Dialect.SQL), rights))
+    with pytest.raises(TableNotFoundError, match=r"did you mean 'system\.tables'"):
+        asyncio.run(route_query(broker, Question("SELECT * FROM system.table", Dialect.SQL), EVERY_TABLE))
 
 
 # --- with servers ---------------------------------------------------------------------------------------------------

@@ -189,8 +189,7 @@ class Walk:
 
 def _why_no_predicate(node: ExpressionPredicate) -> str:
     expression = node.expression
-    is_comparison = isinstance(expression, Call) and expression.name in COMPARISONS
-    if is_comparison and not all(columns_in(side) for side in expression.args):
+    if isinstance(expression, Call) and expression.name in COMPARISONS and not all(map(columns_in, expression.args)):
         return "what it is compared with is left to the servers to compute"
     return "it is no comparison of a column with constants"
 
