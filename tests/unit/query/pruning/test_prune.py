@@ -242,9 +242,26 @@ def test_segments_of_other_schemes_are_asked_by_their_own() -> None:
         ("DATETRUNC('DAY', at) = 'yesterday'", EVERY),
         ("TIMECONVERT(day, 'DAYS', 'HOURS') = '2024-07-11'", EVERY),
         ("TIMECONVERT(day, 'DAYS', 'HOURS') LIKE '2024%'", EVERY),
-        # These may fall, or give texts.
+        # Times as texts, of patterns whose texts order as their times.
+        ("toDateTime(at, 'yyyy-MM-dd') = '2024-07-11'", {1}),
+        ("toDateTime(at, 'yyyy-MM-dd', 'UTC') IN ('2024-07-11', '2024-08-01', 'x')", {1, 3}),
+        ("toDateTime(at, 'yyyy-MM') <> '2024-07'", EVERY - {1, 2}),
+        ("toDateTime(at, 'yyyy-MM-dd HH:mm') BETWEEN '2024-07-05 23:59' AND '2024-07-06 00:00'", {0, 1}),
+        ("DATETIMECONVERT(at, '1:MILLISECONDS:EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd', '1:DAYS') = '0'", set()),
+        (
+            "DATETIMECONVERT(day, '1:DAYS:EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd', '1:DAYS') > '20240923'",
+            {9},
+        ),
+        # Without the year, of one field and not the next larger, of two digits, of names, in another zone, of a number.
+        ("toDateTime(at, 'MM-dd') = '01-01'", EVERY),
+        ("toDateTime(at, 'yyyy-dd') = '2020-01'", EVERY),
+        ("toDateTime(at, 'yyMMdd') = '200101'", EVERY),
+        ("toDateTime(at, 'yyyy-MMM') = '2020-Jan'", EVERY),
+        ("toDateTime(at, 'yyyy-M-dd') = '2020-1-01'", EVERY),
+        ("toDateTime(at, 'yyyy-MM-dd', 'Asia/Tokyo') = '2020-01-01'", EVERY),
+        ("toDateTime(at, 'yyyy') = 2020", EVERY),
+        # These may fall.
         ("DATETRUNC('DAY', at, 'MILLISECONDS', 'Europe/Berlin') <= 0", EVERY),
-        ("DATETIMECONVERT(at, '1:MILLISECONDS:EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd', '1:DAYS') = '0'", EVERY),
         ("TIMECONVERT(other, 'DAYS', 'HOURS') = 3", EVERY),
         ("TIMECONVERT(day, 'DAYS', 'HOURS') = other", EVERY),
         ("ABS(day) = 3", EVERY),
@@ -294,6 +311,31 @@ def test_a_constant_that_servers_compute_is_told_as_such() -> None:
     assert finding.why == "what it is compared with is left to the servers to compute"
     (finding,) = pruned("day = other").findings
     assert finding.why == "it is no comparison of a column with constants"
+
+
+def test_numbers_that_are_read_as_texts_of_a_pattern() -> None:
+    bounds = [(20191201, 20191231), (20200101, 20200110), (20200215, 20200301), (-2147483648, 20200110), (7, 20200101)]
+    facts = [SegmentFacts(9, {"other": ValueRange(DataType.INT, low, high, 0)}) for low, high in bounds]
+    table, unusable = FactsTable.of(facts), [True, True]
+    day = "DATETIMECONVERT(other, '1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd', '1:DAYS:{}', '1:DAYS')"
+    for condition, expected in (
+        ("fromDateTime(other, 'yyyyMMdd') > 1580515200000", [False, False, True]),
+        (f"{day.format('EPOCH')} = 18262", [False, True, False]),
+        (f"NOT ({day.format('EPOCH')} >= 18262)", [True, False, False]),
+        (f"{day.format('SIMPLE_DATE_FORMAT:yyyy-MM')} = '2020-02'", [False, False, True]),
+        ("fromDateTime(other, 'yyyy-MM-dd') > 1580515200000", [True, True, True]),
+        ("fromDateTime(other, 'yyMMdd') > 1580515200000", [True, True, True]),
+    ):
+        assert pruned(condition, table=table).kept.tolist() == expected + unusable, condition
+    # A number that is no time, at a bound: servers refuse it.
+    bad = FactsTable.of([*facts, SegmentFacts(9, {"other": ValueRange(DataType.INT, 20200101, 20201331, 0)})])
+    found = pruned("fromDateTime(other, 'yyyyMMdd') > 1580515200000", table=bad)
+    assert found.kept.all() and "servers refuse it" in found.findings[0].why
+
+
+def test_a_column_of_texts_says_why_a_function_of_its_times_excludes_nothing() -> None:
+    found = pruned("fromDateTime(city, 'yyyy-MM-dd') > 1580515200000")
+    assert found.kept.all() and "may be shorter than the pattern" in found.findings[0].why
 
 
 @pytest.mark.parametrize("sign", ["", "-"])
