@@ -105,7 +105,10 @@ def left_out(reading: Reading) -> list[str]:
             ("cuts_by_column", "texts cut before a NUL character, or to maxLength where the column has a shorter one"),
             ("defaults_by_column", _REPLACED[_keeps_nulls(reading)]),
             ("dropped_by_column", "entries left out of lists (null, NaN)"),
-            ("unmapped_by_field", "values that no column takes, as columns read fields of records and this is none"),
+            (
+                "unmapped_by_field",
+                "values that no column takes: columns read fields of records, this is none, or two are called alike",
+            ),
         ):
             counts = reading.report.by_column(name)
             if counts:
@@ -119,7 +122,8 @@ def _keeps_nulls(reading: Reading) -> bool:
 
 
 def _is_read(field: str, reading: Reading) -> bool:
-    return any(column.source == field or column.source.startswith(f"{field}.") for column in reading.sniffed.columns)
+    below = f"{field}{reading.sniffed.field_delimiter}"
+    return any(column.source == field or column.source.startswith(below) for column in reading.sniffed.columns)
 
 
 def num_rows(reading: Reading) -> tuple[int, int]:

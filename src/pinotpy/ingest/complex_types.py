@@ -5,10 +5,11 @@ at a time.
     plan.reader_columns          # what a reader shall read, nested where it has to be
     plan.flat(batch, reject)     # (batch of the wanted columns, source row of each of its rows)
 
-A column `a.b` is field (or key) b of record (or map) a. A field of `fieldsToUnnest` gives a row for each entry of its
-list; where the list is empty or missing the record stays one row. Lists that are not unnested become JSON text as
-`collectionNotUnnestedToJson` says, records always; keys without a value are left out of that text. Source of the rules:
-Pinot's ComplexTypeTransformer.
+A column `a.b` is field (or key) b of record (or map) a, or the field that is called so; a row that has both has the
+latter, and the other value is counted (`unmapped_values.py`). A field of `fieldsToUnnest` gives a row for each entry
+of its list; where the list is empty or missing the record stays one row. Lists that are not unnested become JSON text
+as `collectionNotUnnestedToJson` says, records always; keys without a value are left out of that text. Source of the
+rules: Pinot's ComplexTypeTransformer.
 """
 
 from __future__ import annotations
@@ -25,10 +26,9 @@ from pinotpy.arrays import Int64Array
 from pinotpy.config.ingestion import CollectionToJson, ComplexTypeConfig
 from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
-from pinotpy.ingest.casting import cast_values
-from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.json_writing import json_texts
-from pinotpy.ingest.list_arrays import branches_of, field_of, with_items
+from pinotpy.ingest.list_arrays import branches_of, with_items
+from pinotpy.ingest.nested_names import either, joined, named_below, named_in
 from pinotpy.ingest.readers.spec import BATCH_ROWS, ReaderColumn
 from pinotpy.ingest.unions import joined_union, without_union
 from pinotpy.ingest.unmapped_values import FieldsOfParts
@@ -132,7 +132,7 @@ class ComplexTypePlan:
                         f"'{leaves[0][0]}' and '{source}' both have a value for it, by prefixesToRename",
                     )
                     keep[flat.rows == row] = False
-                array = _either(array, other)
+                array = either(array, other)
             names.append(name)
             arrays.append(array)
         rows = flat.rows
@@ -148,7 +148,6 @@ class _Flattening:
 
     def __init__(self, config: ComplexTypeConfig, unnested: Sequence[str], batch: pa.RecordBatch) -> None:
         self._config, self._unnested, self._batch = config, unnested, batch
-        self._names = set(batch.schema.names)
         self._entries: dict[str, pa.Array] = {}
         self.rows: Int64Array = np.arange(batch.num_rows, dtype=np.int64)
 
@@ -184,56 +183,12 @@ class _Flattening:
 
     def _found(self, name: str) -> pa.Array | None:
         """By the innermost unnested list that it is in, else from the record."""
+        delimiter = self._config.delimiter
         for field in sorted(self._entries, key=len, reverse=True):
-            if name.startswith(field + self._config.delimiter):
-                return self._below(self._entries[field], name[len(field) + len(self._config.delimiter) :])
-        array = self._batch.column(name) if name in self._names else None
-        if array is None or array.null_count == len(array):
-            # A field that is called so has nothing here; some readers give such columns anyway.
-            below = self._below_any(name)
-            array = below if below is not None else array
+            if name.startswith(field + delimiter):
+                return joined(named_below(self._entries[field], name[len(field) + len(delimiter) :], delimiter))
+        array = joined([values for _, values in named_in(self._batch, name, delimiter)])
         return None if array is None else array.take(pa.array(self.rows))
-
-    def _below_any(self, name: str) -> pa.Array | None:
-        for root, rest in self._splits(name):
-            if root in self._names and (field := self._below(self._batch.column(root), rest)) is not None:
-                return field
-        return None
-
-    def _below(self, array: pa.Array, name: str) -> pa.Array | None:
-        """Field or key `name` of records or maps, or what lies further below."""
-        array = plain(array)
-        for first, rest in [(name, ""), *self._splits(name)]:
-            field = self._part(array, first)
-            if field is not None and rest:
-                field = self._below(field, rest)
-            if field is not None:
-                return field
-        return None
-
-    def _splits(self, name: str) -> list[tuple[str, str]]:
-        """(what stands before a delimiter, what behind), longest first part first."""
-        parts = name.split(self._config.delimiter)
-        join = self._config.delimiter.join
-        return [(join(parts[:count]), join(parts[count:])) for count in range(len(parts) - 1, 0, -1)]
-
-    def _part(self, array: pa.Array, name: str) -> pa.Array | None:
-        if pa.types.is_union(array.type):
-            branches = [
-                (mask, field) for mask, branch in branches_of(array) if (field := self._part(branch, name)) is not None
-            ]
-            return (
-                joined_union([(mask, without_union(field)) for mask, field in branches], len(array))
-                if branches
-                else None
-            )
-        if pa.types.is_struct(array.type):
-            index = array.type.get_field_index(name)
-            return field_of(array, index) if index >= 0 else None
-        if pa.types.is_map(array.type) and pa.types.is_string(array.type.key_type):
-            entries = pc.map_lookup(array, pa.scalar(name, array.type.key_type), "last")
-            return entries if entries.null_count < len(entries) else None
-        return None
 
     def _as_value(self, array: pa.Array, column: ReaderColumn) -> pa.Array:
         if pa.types.is_union(array.type):
@@ -274,17 +229,3 @@ def _json(array: pa.Array) -> pa.Array:
         return json_texts(array, omit_nulls=True)
     except ValueError:
         return array  # the pipeline finds the rows that JSON cannot hold
-
-
-def _either(first: pa.Array, second: pa.Array) -> pa.Array:
-    """The value that is there; of two types, as text."""
-    if first.type != second.type:
-        first, second = (_text(array) for array in (first, second))
-    places = np.arange(len(first), dtype=np.int64)
-    return pa.concat_arrays([first, second]).take(
-        pa.array(np.where(np.asarray(first.is_valid()), places, places + len(first)))
-    )
-
-
-def _text(array: pa.Array) -> pa.Array:
-    return plain(cast_values(array, DataType.STRING, None).array)

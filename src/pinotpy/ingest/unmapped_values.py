@@ -1,7 +1,10 @@
-"""Values that no column takes although columns read parts of their field: a list, or a word, where others are records.
+"""Values that no column takes although columns read their field, or parts of it: a list, or a word, where others are
+records; a field that is called as a part of another one.
 
 Columns `a.b` and `a.c` take what a record `a` holds. Where a row has something else in its place, those columns are
-null, and the value itself is nowhere: it is counted by the name of its field.
+null, and the value itself is nowhere: it is counted by the name of its field. Where a row has a field called `a.b`
+beside field b of a record `a`, the column has one of the two; the other one is counted as `a.b`. Of two parts of a
+record that come to the same name, the one that is not taken is counted by the name of the record.
 """
 
 from __future__ import annotations
@@ -10,10 +13,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.list_arrays import branches_of, field_of
+from pinotpy.ingest.nested_names import named_in
+from pinotpy.ingest.unions import without_union
 
 
 class FieldsOfParts:
@@ -27,11 +33,13 @@ class FieldsOfParts:
         wanted = set(sources)
         self._delimiter: Final = delimiter
         self._unnested: Final = frozenset(unnested)
+        # What a column takes of the whole record is not lost where a column of the part has another value.
+        self._flat: Final = sorted(
+            source for source in wanted if delimiter in source and not wanted.intersection(self._fields_above(source))
+        )
         fields: dict[str, list[str]] = {}
         for source in wanted:
-            parts = source.split(delimiter)
-            for count in range(1, len(parts)):
-                field = delimiter.join(parts[:count])
+            for field in self._fields_above(source):
                 if field not in wanted:
                     fields.setdefault(field, []).append(source)
         self._fields: Final[Sequence[tuple[str, list[str]]]] = sorted(fields.items())
@@ -48,7 +56,29 @@ class FieldsOfParts:
             count = 0 if values is None else self._num_without_parts(values, is_unnested=field in self._unnested)
             if count:
                 found[field] = count
+        for source in self._flat:
+            if named := self._others_named(batch, source, names):
+                found[named[0]] += named[1]
         return found
+
+    def _fields_above(self, source: str) -> list[str]:
+        parts = source.split(self._delimiter)
+        return [self._delimiter.join(parts[:count]) for count in range(1, len(parts))]
+
+    def _others_named(self, batch: pa.RecordBatch, source: str, names: Collection[str]) -> tuple[str, int] | None:
+        """(field, how many values) that a column does not take, since it has others of the same flat name."""
+        found = named_in(batch, source, self._delimiter)
+        if len(found) > 1:
+            found = [(field, without_union(plain(values))) for field, values in found]
+        found = [(field, values) for field, values in found if values.null_count < len(values)]
+        if not found:
+            return None
+        lists = [self._values(batch, field, names) for field in self._fields_above(source) if field in self._unnested]
+        if any(values is not None and _is_list(values.type) for values in lists):
+            return source, sum(int(len(values) - values.null_count) for _, values in found)  # entries fill it
+        valid = sum(np.asarray(values.is_valid()).astype(np.int64) for _, values in found)
+        count = int(np.sum(np.maximum(valid, 1) - 1))
+        return (found[0][0], count) if count else None
 
     def _values(self, batch: pa.RecordBatch, field: str, names: Collection[str]) -> pa.Array | None:
         """What stands in a field, as far as records lead to it."""

@@ -153,6 +153,38 @@ def test_another_delimiter_and_names_with_dots() -> None:
     assert ingested(lines(*records), {"a.b.c": "INT", "a.d.e": "INT", "f.g.h": "INT"}, {})[0] == [(1, 2, 3)]
 
 
+@pytest.mark.parametrize(
+    ("records", "rows", "unmapped"),
+    [
+        # What a row has by the flat name; where it has two, the field that is called so, and the other is counted.
+        ([{"a": {"b": 1}}, {"a.b": 2}, {"a": {"b": 3}, "a.b": 4}, {}], [1, 2, 4, None], {"a.b": 1}),
+        ([{"a.b": 2}, {"a": {"b": "3"}}, {"a": {"b": None}, "a.b": 4}], [2, 3, 4], {}),
+        ([{"a": {"b": 1}, "a.b": [5, 6]}, {"a": {"b": 3}, "a.b": 4}], None, {"a.b": 2}),
+    ],
+)
+def test_fields_of_one_flat_name_fill_its_column_and_what_is_left_is_counted(
+    records: list[Any], rows: list[Any] | None, unmapped: dict[str, int]
+) -> None:
+    kind = "INT" if rows is not None else "STRING"
+    got, ledger = ingested(lines(*records), {"a.b": kind}, {})
+    assert rows is None or got == [(value,) for value in rows]
+    assert ledger.unmapped == unmapped
+
+
+def test_parts_of_a_record_of_one_flat_name_are_counted_by_the_record() -> None:
+    records = [{"a": {"b.c": 1, "b": {"c": 2}}}, {"a": {"b": {"c": 3}}}]
+    got, ledger = ingested(lines(*records), {"a.b.c": "INT"}, {})
+    assert (got, ledger.unmapped) == ([(1,), (3,)], {"a": 1})
+    # The whole record is there: nothing is lost.
+    _, ledger = ingested(lines(*records), {"a.b.c": "INT", "a": "JSON"}, {})
+    assert not ledger.unmapped
+
+
+def test_a_field_that_is_called_as_a_part_of_unnested_entries_is_counted() -> None:
+    got, ledger = ingested(lines({"a": [{"b": 1}, {"b": 2}], "a.b": 5}), {"a.b": "INT"}, {"fieldsToUnnest": ["a"]})
+    assert (got, ledger.unmapped) == ([(1,), (2,)], {"a.b": 1})
+
+
 def test_a_transform_and_the_filter_see_flat_columns_of_each_row() -> None:
     rows, ledger = ingested(
         lines(*GROUPS),

@@ -44,7 +44,10 @@ _TOLD: Final = (
     ("cuts_by_column", "cut to their longest length (maxLength)"),
     ("defaults_by_column", "replaced by the default (longer than maxLength, or NaN)"),
     ("dropped_by_column", "left out of lists"),
-    ("unmapped_by_field", "that no column takes: columns read fields of records, the row has no record there"),
+    (
+        "unmapped_by_field",
+        "that no column takes: columns read fields of records, the row has none there, or two called alike",
+    ),
 )
 
 # What a push's report counts of each cluster, and how its last line says so.

@@ -156,8 +156,8 @@ def build_file(
         guessed.update({one.column for one in rejects})
         lines += _told(lessons, again, sniffed)
         lines += [
-            f"field '{name}': in {count:,} row{'s' * (count != 1)} it holds something else than a record: it is not "
-            "taken apart, every row has its value whole, as JSON"
+            f"field '{name}': in {count:,} row{'s' * (count != 1)} it holds something else than a record, or two "
+            "fields of one name: it is not taken apart, every row has its value whole, as JSON"
             for name, count in report.by_column("unmapped_by_field").items()
             if name in again.whole
         ]
@@ -183,7 +183,9 @@ def again_name(path: Path) -> str:
 
 def _with_fields_and_times(lessons: Lessons, report: JobReport, sniffed: Sniffed, wishes: Wishes) -> Lessons:
     fresh = [name for name in _other_fields(report) if name not in lessons.more_fields]
-    known = {column.source.split(".")[0] for column in sniffed.columns} | {column.source for column in sniffed.columns}
+    known = {column.source.split(sniffed.field_delimiter)[0] for column in sniffed.columns} | {
+        column.source for column in sniffed.columns
+    }
     fresh = [name for name in fresh if name not in known]
     if fresh and str(sniffed.file_format) == "json":
         lessons = replace(lessons, more_fields=(*lessons.more_fields, *fresh))
@@ -196,14 +198,21 @@ def _with_fields_and_times(lessons: Lessons, report: JobReport, sniffed: Sniffed
 
 
 def _with_whole_fields(lessons: Lessons, report: JobReport, sniffed: Sniffed) -> Lessons:
-    """With the fields that some rows have no record in, but for those of which the caller named a part's type."""
+    """With the fields that some rows have no record in, but for those of which the caller named a part's type; and with
+    the fields of later records that are called as a part of another one.
+    """
     wished = [column.source for column in sniffed.columns if column.is_wished]
+    unmapped = report.by_column("unmapped_by_field")
+    parts = {column.source for column in sniffed.columns}
+    more = [name for name in unmapped if name in parts and name not in lessons.more_fields]
     fresh = [
         name
-        for name in report.by_column("unmapped_by_field")
-        if name not in lessons.whole and not any(source.startswith(f"{name}.") for source in wished)
+        for name in unmapped
+        if name not in parts
+        and name not in lessons.whole
+        and not any(source.startswith(f"{name}{sniffed.field_delimiter}") for source in wished)
     ]
-    return replace(lessons, whole=(*lessons.whole, *fresh)) if fresh else lessons
+    return replace(lessons, whole=(*lessons.whole, *fresh), more_fields=(*lessons.more_fields, *more))
 
 
 def _other_fields(report: JobReport) -> tuple[str, ...]:

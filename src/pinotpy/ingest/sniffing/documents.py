@@ -13,7 +13,6 @@ from typing import Any, Final
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig, check_against_schema
 from pinotpy.data_types import DataType
-from pinotpy.ingest.sniffing.fields import DELIMITER
 from pinotpy.ingest.sniffing.guess import ColumnGuess
 from pinotpy.ingest.sniffing.sniff import Sniffed
 from pinotpy.ingest.time_values import VALID_TIME_MS
@@ -77,7 +76,7 @@ def ingestion_document(sniffed: Sniffed) -> dict[str, Any]:
     if transforms:
         document["transformConfigs"] = transforms
     if sniffed.has_nested:
-        document["complexTypeConfig"] = {"delimiter": DELIMITER}
+        document["complexTypeConfig"] = {"delimiter": sniffed.field_delimiter}
     return document
 
 

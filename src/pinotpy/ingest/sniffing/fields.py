@@ -1,4 +1,8 @@
-"""The fields of a sample made flat: field b of record a is `a.b`, as complexTypeConfig calls it; lists stay lists."""
+"""The fields of a sample made flat: field b of record a is `a.b`, as complexTypeConfig calls it; lists stay lists.
+
+Where a field is called as a part of another one (`a.b` beside a record a), another mark stands in the place of the
+point: the three of them are different fields.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 DELIMITER: Final = "."
+_OTHER_DELIMITERS: Final = ("/", "|", ">", "~", "\x1f")
 _DEPTH_MAX: Final = 8
 # A record of more fields is a map by nature, such as counts by day: it becomes one column of JSON.
 _FIELDS_MAX: Final = 200
@@ -29,7 +34,19 @@ class Field:
     is_declared: bool = False
 
 
-def flat_fields(table: pa.Table, *, is_declared: bool, whole: Set[str] = frozenset()) -> list[Field]:
+def delimiter_of(table: pa.Table) -> str:
+    """What stands between the names of a record and of its field, such that no other field is called so."""
+    records = tuple(f"{field.name}{DELIMITER}" for field in table.schema if pa.types.is_struct(field.type))
+    names = table.schema.names
+    if not any(name.startswith(records) for name in names):
+        return DELIMITER
+    unused = (mark for mark in _OTHER_DELIMITERS if not any(mark in name for name in names))
+    return next(unused, _OTHER_DELIMITERS[-1])
+
+
+def flat_fields(
+    table: pa.Table, *, is_declared: bool, whole: Set[str] = frozenset(), delimiter: str = DELIMITER
+) -> list[Field]:
     """All fields of a sample, in its order.
 
     Args:
@@ -38,11 +55,13 @@ def flat_fields(table: pa.Table, *, is_declared: bool, whole: Set[str] = frozens
     return [
         Field(source, values, is_nested, is_declared)
         for name in table.schema.names
-        for source, values, is_nested in _fields(name, _plain(table.column(name)), 0, whole)
+        for source, values, is_nested in _fields(name, _plain(table.column(name)), 0, whole, delimiter)
     ]
 
 
-def _fields(source: str, values: pa.Array, depth: int, whole: Set[str]) -> Iterator[tuple[str, pa.Array, bool]]:
+def _fields(
+    source: str, values: pa.Array, depth: int, whole: Set[str], delimiter: str
+) -> Iterator[tuple[str, pa.Array, bool]]:
     kind = values.type
     is_record = pa.types.is_struct(kind) and kind.num_fields > 0 and source not in whole
     if not is_record or depth >= _DEPTH_MAX or _num_leaves(kind) > _FIELDS_MAX:
@@ -50,14 +69,13 @@ def _fields(source: str, values: pa.Array, depth: int, whole: Set[str]) -> Itera
         return
     for index in range(kind.num_fields):
         child = kind.field(index)
-        # A name that holds the delimiter cannot be told from a path.
-        if DELIMITER in child.name:
+        # A name that holds the delimiter cannot be told from a path; such with points are data, as hosts and versions.
+        if DELIMITER in child.name or delimiter in child.name:
             yield source, values, depth > 0
             return
     for index in range(kind.num_fields):
-        yield from _fields(
-            f"{source}{DELIMITER}{kind.field(index).name}", _plain(pc.struct_field(values, [index])), depth + 1, whole
-        )
+        name = f"{source}{delimiter}{kind.field(index).name}"
+        yield from _fields(name, _plain(pc.struct_field(values, [index])), depth + 1, whole, delimiter)
 
 
 def _num_leaves(kind: pa.DataType) -> int:

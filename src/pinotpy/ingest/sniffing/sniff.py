@@ -15,7 +15,7 @@ from pinotpy.ingest.sniffing.column_names import column_names_of
 from pinotpy.ingest.sniffing.columns import column_guess, text_values
 from pinotpy.ingest.sniffing.dates import ORDERS
 from pinotpy.ingest.sniffing.dialect import HEAD_BYTES, Dialect, sniff_dialect
-from pinotpy.ingest.sniffing.fields import DELIMITER, Field, flat_fields
+from pinotpy.ingest.sniffing.fields import DELIMITER, Field, delimiter_of, flat_fields
 from pinotpy.ingest.sniffing.file_kind import FileKind, sniff_kind
 from pinotpy.ingest.sniffing.guess import ColumnGuess, Guess, Lessons, Wishes
 from pinotpy.ingest.sniffing.sample import Sample, read_sample
@@ -34,6 +34,7 @@ class Sniffed:
         reader_config: settings of the format's reader. columns: of the table, in the file's order.
         guesses: about the file as a whole. num_rows: of the sample; is_whole: the sample is all of the file.
         num_rejected, cause: rows of the sample that the reader left out.
+        field_delimiter: between the names of a record and of its field in `ColumnGuess.source`.
     """
 
     file_format: FileFormat
@@ -45,10 +46,11 @@ class Sniffed:
     num_rejected: int = 0
     cause: str = ""
     names_changed: Mapping[str, str] = field(default_factory=dict)
+    field_delimiter: str = DELIMITER
 
     @property
     def has_nested(self) -> bool:
-        return any("." in column.source for column in self.columns) and self.file_format not in _CSV
+        return any(self.field_delimiter in column.source for column in self.columns) and self.file_format not in _CSV
 
 
 def sniff_file(file: InputFile, wishes: Wishes, lessons: Lessons = NO_LESSONS) -> Sniffed:
@@ -124,7 +126,13 @@ def _sniffed(
     whole = {
         field for field in sample.table.schema.names if field in kept_whole or column_names_of([field])[0] in kept_whole
     }
-    fields = flat_fields(sample.table, is_declared=file_format in _DECLARING, whole=whole | set(lessons.whole))
+    field_delimiter = delimiter_of(sample.table)
+    fields = flat_fields(
+        sample.table,
+        is_declared=file_format in _DECLARING,
+        whole=whole | set(lessons.whole),
+        delimiter=field_delimiter,
+    )
     names = column_names_of([one.source for one in fields])
     # A type may be wished by the field's own name, too.
     own_names = {(originals or {}).get(one.source, one.source): name for one, name in zip(fields, names, strict=True)}
@@ -141,7 +149,11 @@ def _sniffed(
             f"{' …' if len(names) > 30 else ''}"
         )
     columns = tuple(
-        replace(guess, has_nulls=one.values.null_count > 0 or bool(guess.null_texts), why=_with_record(one, guess.why))
+        replace(
+            guess,
+            has_nulls=one.values.null_count > 0 or bool(guess.null_texts),
+            why=_with_record(one, guess.why, field_delimiter),
+        )
         for one, guess in zip(
             fields,
             (
@@ -166,13 +178,14 @@ def _sniffed(
         sample.num_rejected,
         sample.cause,
         changed,
+        field_delimiter,
     )
 
 
-def _with_record(field: Field, why: str) -> str:
+def _with_record(field: Field, why: str, delimiter: str) -> str:
     if not field.is_nested:
         return why
-    record = field.source.split(DELIMITER)[0]
+    record = field.source.split(delimiter)[0]
     return "; ".join(filter(None, (why, f"of record '{record}', whole by --type {column_names_of([record])[0]}=JSON")))
 
 

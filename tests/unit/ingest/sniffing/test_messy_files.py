@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from sniffed_files import built
 
 from pinotpy.cli.load_report import first_rows, guesses_of, left_out
@@ -549,3 +550,44 @@ def test_changed_values_and_what_is_no_value_are_told_as_they_are(tmp_path: Path
     assert file.rows == [{"n": None, "t": ""}, {"n": 1.0, "t": "x"}]
     assert "values that are no number (NaN), read as no value: queries see null: n 1" in left_out(file.reading)
     assert [guess.value for guess in guesses_of(file.reading) if guess.subject == "no value"] == ["null"]
+
+
+DOTTED = [
+    {"a": {"b": 1}, "a_b": 2, "a.b": 3, "o": {"p": "x"}},
+    {"a": {"b": 4}, "a_b": 5, "a.b": 6, "o": {"p": "y"}},
+    {"a": {"b": 7}, "a_b": 8, "a.b": None, "o": None},
+    {"a": None, "a_b": 9, "a.b": 10, "o": None},
+]
+
+
+@pytest.mark.parametrize("file_format", ["json", "parquet", "orc"])
+def test_a_field_that_is_called_as_a_part_of_another_one_is_a_column_of_its_own(
+    tmp_path: Path, file_format: str
+) -> None:
+    path = tmp_path / f"first.{file_format}"
+    table = pa.Table.from_pylist(DOTTED)
+    if file_format == "json":
+        path.write_text("".join(json.dumps(record) + "\n" for record in DOTTED))
+    elif file_format == "parquet":
+        pq.write_table(table, path)
+    else:
+        orc.write_table(table, path)
+    file = built(tmp_path, path.read_bytes(), f"t.{file_format}")
+    sources = {column.source: column.name for column in file.reading.sniffed.columns}
+    assert sources == {"a/b": "a_b_2", "a_b": "a_b", "a.b": "a_b_3", "o/p": "o_p"}
+    rows = [(row["a_b"], row["a_b_2"], row["a_b_3"], row["o_p"]) for row in file.rows]
+    assert rows == [(2, 1, 3, "x"), (5, 4, 6, "y"), (8, 7, None, None), (9, None, 10, None)]
+
+
+def test_such_a_field_of_late_records_is_found_too(tmp_path: Path) -> None:
+    lines = [{"a": {"b": number}} for number in range(20_600)]
+    lines[20_500] |= {"a.b": 7}
+    file = built(tmp_path, "".join(json.dumps(line) + "\n" for line in lines), "t.json")
+    assert (file.rows[20_500], file.rows[3]) == ({"a_b": 20_500, "a_b_2": 7}, {"a_b": 3, "a_b_2": None})
+    assert any("field 'a.b' is only in later records" in line for line in file.reading.lines)
+
+
+def test_the_mark_between_names_of_records_and_fields_is_remembered(tmp_path: Path) -> None:
+    file = built(tmp_path, '{"a":{"b":1},"a.b":3}\n', "t.json")
+    assert file.reading.sniffed.names_changed == {"a_b": "a/b", "a_b_2": "a.b"}
+    assert file.reading.table_document["ingestionConfig"]["complexTypeConfig"] == {"delimiter": "/"}
