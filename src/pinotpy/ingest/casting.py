@@ -88,9 +88,16 @@ def _numbers(values: pa.Array, data_type: DataType) -> Converted:
             return piece.cast(target, safe=safe)
         if safe and any(pc.max(pc.find_substring(piece, mark)).as_py() not in (None, -1) for mark in "xX"):
             raise pa.ArrowInvalid("0x1F is a number for Arrow only, and 0xFFFFFFFF one below zero")
-        return pc.utf8_trim_whitespace(piece).cast(target)
+        return without_plus(pc.utf8_trim_whitespace(piece)).cast(target)
 
     return halving(values, convert, lambda value: _number(value, data_type), target)
+
+
+def without_plus(texts: pa.Array) -> pa.Array:
+    """Texts of numbers without a + in front, which Arrow's casts refuse; that of a number alone is taken away."""
+    if not pc.any(pc.starts_with(texts, "+")).as_py():
+        return texts
+    return pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")
 
 
 def _number(value: Any, data_type: DataType) -> int | float:

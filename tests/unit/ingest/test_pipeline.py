@@ -124,6 +124,8 @@ def test_values_of_every_type_are_converted(data_type: str, values: Any, expecte
         ("INT", [1.0, 1.5, math.nan, math.inf], [2, 3, 4], "whole number"),
         ("LONG", ["9223372036854775808"], [1], "range of LONG"),
         ("DOUBLE", ["1", "one", "1,5"], [2, 3], "no number"),
+        ("INT", ["+5", "++5", "+-5", "+", "+x", "-+5", " +6 "], [2, 3, 4, 5, 6], "whole number"),
+        ("DOUBLE", ["+.5", "++5", "+-5", "+", "+x", "+1e3"], [2, 3, 4, 5], "no number"),
         ("BOOLEAN", ["true", "yes"], [2], "truth value"),
         ("TIMESTAMP", ["2021-01-01 00:00:00", "soon", "2021-02-30 00:00:00"], [2, 3], "no time"),
         ("BYTES", ["00", "0", "0g", "00 11"], [2, 3, 4], "hex"),

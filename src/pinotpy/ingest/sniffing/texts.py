@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pinotpy.data_types import INT_MIN, DataType
+from pinotpy.ingest.casting import without_plus
 from pinotpy.ingest.sniffing.dates import ORDERS, date_guess
 from pinotpy.ingest.sniffing.matching import every, some
 
@@ -116,7 +117,7 @@ def _truth(values: pa.Array, marks: Marks) -> TextGuess | None:
 
 
 def _number(values: pa.Array, marks: Marks) -> TextGuess | None:
-    if not some(values, r"\d"):
+    if not every(values, r"\d"):
         return None
     if every(values, _WHOLE):
         return _whole(values)
@@ -172,15 +173,20 @@ def _whole(values: pa.Array) -> TextGuess:
     digits = pc.max(pc.utf8_length(values)).as_py()
     if digits > 20:
         return TextGuess(DataType.STRING, 0.9, BEYOND_64_BITS)
-    if some(values, r"^\+\d{7,}$"):
+    if some(values, r"^\+\d{7,}$") and not some(values, "^-"):
         return TextGuess(DataType.STRING, 0.8, "numbers with a + in front, as of telephones")
     try:
-        numbers = values.cast(pa.int64())
+        numbers = whole_numbers(values)
     except pa.ArrowInvalid:
         return TextGuess(DataType.STRING, 0.9, BEYOND_64_BITS)
     extremes = pc.min_max(numbers).as_py()
     fits = extremes["min"] >= INT_MIN and extremes["max"] < -INT_MIN
     return TextGuess(DataType.INT if fits else DataType.LONG)
+
+
+def whole_numbers(values: pa.Array) -> pa.Array:
+    """LONGs of texts, a + in front or not; raises pa.ArrowInvalid where one is none."""
+    return without_plus(values).cast(pa.int64())
 
 
 def _date(values: pa.Array, marks: Marks) -> TextGuess | None:
