@@ -17,15 +17,25 @@ from pinotpy.errors import UserError
 from pinotpy.ingest.sniffing import expressions
 from pinotpy.ingest.sniffing.fields import Field
 from pinotpy.ingest.sniffing.guess import NULL_TEXTS, NULL_TEXTS_OF_TEXT, ColumnGuess, LateValue, Wishes
-from pinotpy.ingest.sniffing.matching import every
+from pinotpy.ingest.sniffing.matching import every, some
 from pinotpy.ingest.sniffing.near_types import why_text
 from pinotpy.ingest.sniffing.numbers_as_times import NumberTimes, guessed_times, wished_times
-from pinotpy.ingest.sniffing.texts import BEYOND_64_BITS, BEYOND_DOUBLE, FINER_THAN_MILLIS, Marks, TextGuess, guess_text
+from pinotpy.ingest.sniffing.texts import (
+    BEYOND_64_BITS,
+    BEYOND_DOUBLE,
+    FINER_THAN_MILLIS,
+    Marks,
+    TextGuess,
+    guess_text,
+    whole_numbers,
+)
 from pinotpy.ingest.time_values import millis_from_temporal
 
 _TIME_NAME: Final = re.compile(
     r"(?i)(time|date|datum|zeit|stamp|epoch|millis|created|updated|modified)|(^|_)(ts|at|utc|ms)$|[a-z](At|Ts|On)$"
 )
+# As a number or a truth value of JSON is written; a column of such in some rows has batches without any text.
+_NO_TEXT_OF_JSON: Final = r"^(-?\d|true$|false$)"
 _NUMERIC: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE)
 
 
@@ -44,7 +54,7 @@ def text_values(field: Field, wishes: Wishes, late: Sequence[LateValue] = ()) ->
     if field.is_declared:
         return None
     values = field.values
-    if late and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+    if late and (pa.types.is_primitive(values.type) and not pa.types.is_temporal(values.type)):
         values = values.cast(pa.string())
     if not pa.types.is_string(values.type) and not pa.types.is_null(values.type):
         return None
@@ -92,8 +102,11 @@ def column_guess(
     told_late = f"row {late[0].row:,} has {late[0].text[:40]!r}" if late else ""
     if text_since is not None and wished is None:
         told_late = told_late or f"row {text_since:,} holds what is nothing else"
-        own_name = expressions.field_name(field.source) if name != field.source else None
-        return ColumnGuess(name, field.source, DataType.STRING, True, own_name, 1.0, told_late, f"--type {name}=LONG")
+        told = tuple(dict.fromkeys((*(found.nulls_of_text if found is not None else ()), *wishes.null_texts)))
+        own = expressions.without_nulls(_text_of(field, found), _nulls_of_late_text(found, told, wishes))
+        why = "; ".join(filter(None, (_told_nulls(told), told_late)))
+        return ColumnGuess(name, field.source, DataType.STRING, True, own, 1.0, why, f"--type {name}=LONG",
+                           null_texts=told)  # fmt: skip
     own = expressions.field_name(field.source)
     flag = f"--type {name}=STRING"
     # The field's values are taken as they are where the column is called as it is.
@@ -117,6 +130,7 @@ def column_guess(
         why = "no value in the sample" if not confidence and wished is None else why
         return ColumnGuess(name, field.source, data_type, single_value, plain, 1.0 if wished else confidence, why, flag,
                            wished is not None, time_range_ms=range_ms)  # fmt: skip
+    own = _text_of(field, found)
     guess = guess_text(found.texts, marks)
     is_number = guess.data_type in (DataType.INT, DataType.LONG) and guess.decimal_comma is None
     if wished is not None:
@@ -130,7 +144,9 @@ def column_guess(
         word = shlex.quote(words[0])
         guess = replace(guess, why=f"only texts such as {words[0]!r}, which --null-text {word} makes no value")
     nulls = found.nulls_of_text if guess.data_type is DataType.STRING else found.nulls
-    nulls = tuple(dict.fromkeys((*nulls, *wishes.null_texts)))
+    told = nulls = tuple(dict.fromkeys((*nulls, *wishes.null_texts)))
+    if late and guess.data_type is DataType.STRING and wished is None:
+        nulls = _nulls_of_late_text(found, nulls, wishes)
     value = expressions.without_nulls(own, nulls)
     expression: str | None
     if guess.decimal_comma is not None:
@@ -142,16 +158,12 @@ def column_guess(
         expression = value
     times = None
     if is_number and wished is not None and guess.data_type is DataType.TIMESTAMP:
-        times = wished_times(found.texts.cast(pa.int64()))
+        times = wished_times(whole_numbers(found.texts))
     elif is_number and wished is None and _TIME_NAME.search(name):
-        times = guessed_times(found.texts.cast(pa.int64()))
+        times = guessed_times(whole_numbers(found.texts))
     if times is not None:
         return _column_of_times(field, name, times, value, expression or plain, nulls, is_wished=wished is not None)
-    told_nulls = ""
-    if nulls:
-        listed = ", ".join(repr(text) for text in nulls[:4])
-        told_nulls = f"no value: {listed} (a value by --keep-text {shlex.quote(nulls[0])})"
-    guess_why = "; ".join(filter(None, (guess.why, told_nulls, told_late)))
+    guess_why = "; ".join(filter(None, (guess.why, _told_nulls(told), told_late)))
     return ColumnGuess(
         name,
         field.source,
@@ -162,9 +174,31 @@ def column_guess(
         guess_why,
         _flag(name, guess),
         wished is not None,
-        nulls,
+        told,
         guess.range_ms,
     )
+
+
+def _text_of(field: Field, found: TextValues | None) -> str:
+    """The expression of the field's texts."""
+    own = expressions.field_name(field.source)
+    is_text = not field.has_types or (found is not None and not some(found.texts, _NO_TEXT_OF_JSON))
+    return own if is_text else expressions.as_text(own)
+
+
+def _nulls_of_late_text(found: TextValues | None, seen: tuple[str, ...], wishes: Wishes) -> tuple[str, ...]:
+    """What means no value in a column that rows behind the sample made text: all such texts, since of the values that
+    did not fit only some are known; but for those that are values here.
+    """
+    kept = {*wishes.kept_texts, *(set(found.nulls) - set(found.nulls_of_text) if found is not None else ())}
+    return tuple(dict.fromkeys((*seen, *(text for text in NULL_TEXTS_OF_TEXT if text not in kept))))
+
+
+def _told_nulls(nulls: tuple[str, ...]) -> str:
+    if not nulls:
+        return ""
+    listed = ", ".join(repr(text) for text in nulls[:4])
+    return f"no value: {listed} (a value by --keep-text {shlex.quote(nulls[0])})"
 
 
 def _column_of_times(

@@ -15,6 +15,11 @@ def field_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def as_text(value: str) -> str:
+    """The text of a value that may also be a number or a truth value, which cannot be compared with texts."""
+    return f"CAST({value} AS STRING)"
+
+
 def text(value: str) -> str:
     """A constant."""
     return "'" + value.replace("'", "''") + "'"

@@ -25,13 +25,15 @@ class Field:
     """A field that a column may be made of. `source`: its name, with those of the records around it before it.
 
     values: of the sample; records only where they are to be JSON. is_nested: whether it is part of a record.
-    is_declared: whether the file says of what type it is; else its texts may stand for something.
+    is_declared: whether the file says of what type it is; else its texts may stand for something. has_types: whether
+    values may also be numbers and truth values, as in JSON.
     """
 
     source: str
     values: pa.Array
     is_nested: bool
     is_declared: bool = False
+    has_types: bool = False
 
 
 def delimiter_of(table: pa.Table) -> str:
@@ -45,7 +47,12 @@ def delimiter_of(table: pa.Table) -> str:
 
 
 def flat_fields(
-    table: pa.Table, *, is_declared: bool, whole: Set[str] = frozenset(), delimiter: str = DELIMITER
+    table: pa.Table,
+    *,
+    is_declared: bool,
+    has_types: bool = False,
+    whole: Set[str] = frozenset(),
+    delimiter: str = DELIMITER,
 ) -> list[Field]:
     """All fields of a sample, in its order.
 
@@ -53,7 +60,7 @@ def flat_fields(
         whole: sources of records that stay one field.
     """
     return [
-        Field(source, values, is_nested, is_declared)
+        Field(source, values, is_nested, is_declared, has_types)
         for name in table.schema.names
         for source, values, is_nested in _fields(name, _plain(table.column(name)), 0, whole, delimiter)
     ]

@@ -130,6 +130,7 @@ def _sniffed(
     fields = flat_fields(
         sample.table,
         is_declared=file_format in _DECLARING,
+        has_types=file_format is FileFormat.JSON,
         whole=whole | set(lessons.whole),
         delimiter=field_delimiter,
     )

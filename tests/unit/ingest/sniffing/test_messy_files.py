@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
-from sniffed_files import built
+from sniffed_files import built, of_reading
 
 from pinotpy.cli.load_report import first_rows, guesses_of, left_out
 from pinotpy.errors import DataError, UserError
@@ -591,3 +591,72 @@ def test_the_mark_between_names_of_records_and_fields_is_remembered(tmp_path: Pa
     file = built(tmp_path, '{"a":{"b":1},"a.b":3}\n', "t.json")
     assert file.reading.sniffed.names_changed == {"a_b": "a/b", "a_b_2": "a.b"}
     assert file.reading.table_document["ingestionConfig"]["complexTypeConfig"] == {"delimiter": "/"}
+
+
+@pytest.mark.parametrize(
+    ("late", "kind"),
+    [
+        (["NA", "NA"], "number"),
+        (["", "NA"], "STRING"),
+        (["x", "NA"], "STRING"),
+        # More of them than are remembered, before one that is not.
+        ([*[""] * 1_100, "NA"], "STRING"),
+    ],
+    ids=["NA", "empty", "x", "many"],
+)
+@pytest.mark.parametrize("first", ["texts", "numbers", "truths"])
+def test_texts_that_mean_no_value_do_so_wherever_they_come_first(
+    tmp_path: Path, first: str, late: list[str], kind: str
+) -> None:
+    """Within JSON numbers of the sample or behind it, alone or beside what makes the column text."""
+    of_row = {"texts": str, "numbers": int, "truths": lambda row: row % 2 == 0}[first]
+    values = [*map(of_row, range(20_100)), *late]
+    file = built(tmp_path, "".join(json.dumps({"n": value}) + "\n" for value in values), "t.json")
+    kept = "BOOLEAN" if first == "truths" else "INT"
+    assert file.types["n"] == (kept if kind == "number" else kind)
+    assert [row["n"] for row in file.rows[20_100:]] == [None if text == "NA" else text for text in late]
+    kept_file = built(tmp_path, '{"n":"1"}\n{"n":"NA"}\n{"n":""}\n', "kept.json", kept_texts=("NA",))
+    assert [row["n"] for row in kept_file.rows] == ["1", "NA", ""]
+
+
+def test_the_second_guess_of_a_json_file_keeps_what_means_no_value(tmp_path: Path) -> None:
+    file = built(tmp_path, '{"n":"1"}\n{"n":"NA"}\n{"n":""}\n{"n":"N/A"}\n', "t.json")
+    assert [row["n"] for row in file.rows] == ["1", None, "", None]
+    assert "no value: 'N/A', 'NA' (a value by --keep-text N/A)" in file.reading.sniffed.columns[0].why
+
+
+def test_a_word_among_json_numbers_behind_the_first_batch(tmp_path: Path) -> None:
+    """Batches of numbers alone have no texts that an expression could compare."""
+    lines = [json.dumps({"n": row if row != 15_000 else "NA", "m": "x" * 200}) for row in range(16_000)]
+    file = built(tmp_path, "\n".join(lines), "t.json")
+    assert [file.rows[row]["n"] for row in (14_999, 15_000, 15_001)] == [14_999, None, 15_001]
+
+
+def test_a_late_word_among_lists_keeps_every_value(tmp_path: Path) -> None:
+    lines = [{"n": [row]} for row in range(20_100)] + [{"n": "word"}, {"n": "NA"}]
+    file = built(tmp_path, "".join(json.dumps(line) + "\n" for line in lines), "t.json")
+    assert [row["n"] for row in file.rows[20_098:]] == ["[20098]", "[20099]", "word", None]
+
+
+def test_whole_numbers_with_signs(tmp_path: Path) -> None:
+    signed = "n;euro;at\n+5;+1.234,5;+1700000\n-3;-1;-3\n"
+    file = built(tmp_path, signed)
+    assert file.types == {"n": "INT", "euro": "DOUBLE", "at": "INT"}
+    assert file.rows == [{"n": 5, "euro": 1234.5, "at": 1_700_000}, {"n": -3, "euro": -1.0, "at": -3}]
+    # Behind the sample, too; a + before many digits alone is a telephone number, a sign alone no number.
+    file = built(tmp_path, "n\n" + "5\n" * 20_100 + "+7\n", "late.csv")
+    assert (file.types["n"], file.rows[-1]["n"]) == ("INT", 7)
+    file = built(tmp_path, "phone,n,sign\n+4915112345678,+05,+\n+4915112345679,3,1\n", "kept.csv")
+    assert file.types == {"phone": "STRING", "n": "STRING", "sign": "STRING"}
+    assert not any("64 bits" in column.why for column in file.reading.sniffed.columns)
+
+
+def test_a_file_of_signed_numbers_fits_a_table_of_whole_ones(tmp_path: Path) -> None:
+    first = built(tmp_path, "n\n5\n-3\n", "first.csv").reading
+    (tmp_path / "second.csv").write_text("n\n+7\n-8\n")
+    (tmp_path / "more").mkdir()
+    (more,) = build_files(
+        [InputFile(tmp_path / "second.csv")], "t", Wishes(), tmp_path / "more",
+        existing=(first.schema, first.table_config),
+    )  # fmt: skip
+    assert [row["n"] for row in of_reading(more, tmp_path / "unpacked").rows] == [7, -8]
