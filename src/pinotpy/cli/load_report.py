@@ -126,6 +126,15 @@ def _is_read(field: str, reading: Reading) -> bool:
     return any(column.source == field or column.source.startswith(below) for column in reading.sniffed.columns)
 
 
+def no_rows_text(reading: Reading) -> str | None:
+    """That a file gives no row, and what may be wrong; None where it gives some."""
+    if num_rows(reading)[0]:
+        return None
+    is_header = any((guess.subject, guess.value) == ("header", "yes") for guess in reading.sniffed.guesses)
+    remedy = "; it has only a header: --no-header reads that as a row" if is_header else ""
+    return f"'{reading.file.name}' gives no row{remedy}"
+
+
 def num_rows(reading: Reading) -> tuple[int, int]:
     """(rows that are loaded, rows that are not)."""
     if reading.report is None:

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 
-from pinotpy.cli.load_report import document_of, num_rows, print_documents, print_reading
+from pinotpy.cli.load_report import document_of, no_rows_text, num_rows, print_documents, print_reading
 from pinotpy.cli.loading import Loaded
 from pinotpy.cli.result_table import answer_console, print_answer
 from pinotpy.cli.showing import counted
@@ -36,6 +37,7 @@ def write_documents(folder: Path, reading: Reading) -> None:
 
 def show_dry_run(readings: list[Reading], table: str, out: Path | None, as_json: bool) -> dict[str, Any]:
     """What was guessed; without --json it is printed."""
+    _warn_of_no_rows(readings)
     document = _documents(readings, table)
     if as_json:
         return document
@@ -52,6 +54,7 @@ def show_dry_run(readings: list[Reading], table: str, out: Path | None, as_json:
 
 def show_loaded(loaded: Loaded, table: str, broker_url: str, as_json: bool) -> dict[str, Any]:
     """What was guessed and done, and the first query with its answer."""
+    _warn_of_no_rows(loaded.readings)
     post = f'pinotpy sql --broker-url {broker_url} "{_shell(loaded.query)}"'
     rows, rejected = (sum(counts) for counts in zip(*map(num_rows, loaded.readings), strict=True))
     document = _documents(loaded.readings, table) | {
@@ -90,6 +93,11 @@ def show_loaded(loaded: Loaded, table: str, broker_url: str, as_json: bool) -> d
     print_answer(answer_console(), loaded.answer)
     console.print(f"ask it again: {escape(post)}", soft_wrap=True, highlight=False)
     return document
+
+
+def _warn_of_no_rows(readings: list[Reading]) -> None:
+    for told in filter(None, map(no_rows_text, readings)):
+        typer.echo(f"warning: {told}", err=True)
 
 
 def took_ms(loaded: Loaded) -> dict[str, int]:

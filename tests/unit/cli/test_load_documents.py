@@ -17,7 +17,8 @@ from controller_harness import Harness, start_harness
 from rich.console import Console
 from rich.progress import Progress
 
-from pinotpy.cli.loading import LoadRequest, build, told_by
+from pinotpy.cli.load_showing import show_loaded
+from pinotpy.cli.loading import Loaded, LoadRequest, build, told_by
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.ingest.sniffing.guess import Wishes
@@ -136,3 +137,28 @@ def test_standard_input_and_pipes_are_read(
         ended = pinotpy(*command, pipe, "--json")
         written.result()
     assert (ended.document["table"], ended.document["files"][0]["numRows"]) == ("orders", 7)
+
+
+@pytest.mark.parametrize("command", [("load", "--dry-run"), ("table", "infer")])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_file_without_rows_is_warned_of(
+    pinotpy: Any, tmp_path: Path, command: tuple[str, ...], as_json: bool
+) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_text("a,b\n")
+    ended = pinotpy(*command, path, *(["--json"] if as_json else []))
+    told = "warning: 'empty.csv' gives no row; it has only a header: --no-header reads that as a row"
+    assert ended.status == 0 and told in ended.err.replace(f"{tmp_path}/", ""), ended
+    path.write_text("a,b\n1,2\n")
+    assert not pinotpy(*command, path).err
+
+
+def test_a_load_without_rows_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, content in (("empty.csv", "a,b\n"), ("full.csv", "a,b\n1,2\n")):
+        (tmp_path / name).write_text(content)
+    (tmp_path / "work").mkdir()
+    request = LoadRequest([str(tmp_path / "empty.csv"), str(tmp_path / "full.csv")], "t", Wishes())
+    readings = build(request, tmp_path / "work", None, lambda step, done, total: None)
+    show_loaded(Loaded(readings, True, (), "SELECT 1", {}), "t", "http://localhost:8000", as_json=True)
+    told = capsys.readouterr().err
+    assert told.count("warning: ") == 1 and "empty.csv' gives no row" in told

@@ -24,6 +24,9 @@ _OTHERS: Final = (
     (b"\xff\xd8\xff", "a JPEG image", "name a file of rows"),
     (b"\x7fELF", "a program", "name a file of rows"),
 )
+# Pages and documents of marks: what begins with these, or ends with the mark that its first one opened.
+_MARKED_UP: Final = re.compile(rb"(?i)<(\?xml|!doctype|html|head|body)[\s>]|<!--")
+_FIRST_MARK: Final = re.compile(rb"<([a-zA-Z_][\w:.-]*)(\s[^<>]*)?>")
 # No text has these but by accident; \x01 and \x1f separate fields, \x1b begins a change of the alphabet.
 _NO_TEXT: Final = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x01\x1b\x1c\x1d\x1e\x1f"})
 _NO_TEXT_SHARE_MAX: Final = 0.02
@@ -68,6 +71,11 @@ def sniff_kind(file: InputFile, wishes: Wishes, head_bytes: int) -> FileKind:
             f"'{file.name}' holds bytes that no text has, expected {', '.join(FileFormat)}: name a file of rows, or "
             "its --encoding if it is text"
         )
+    if wishes.file_format is None and _is_marked_up(head, is_whole=is_whole):
+        raise UserError(
+            f"'{file.name}' is an HTML page or an XML document, expected {', '.join(FileFormat)}: a download that "
+            "failed leaves such a page; --format csv reads it as CSV anyway"
+        )
     if by_name not in (None, file_format) and not why:
         why = f"its name says {by_name}, its content does not"
     guesses = [
@@ -90,6 +98,16 @@ def _is_binary(head: bytes) -> bool:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:1] == b"\x00" or head[1:2] == b"\x00":
         return False
     return len(head) - len(head.translate(None, _NO_TEXT)) > _NO_TEXT_SHARE_MAX * len(head) + 1
+
+
+def _is_marked_up(head: bytes, *, is_whole: bool) -> bool:
+    text = head.removeprefix(b"\xef\xbb\xbf").strip()
+    if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        text = head.decode("utf-16", "ignore").strip().encode()
+    first = _FIRST_MARK.match(text)
+    return _MARKED_UP.match(text) is not None or (
+        first is not None and is_whole and text.endswith(b"</" + first[1] + b">")
+    )
 
 
 def _by_content(head: bytes, by_name: FileFormat | None) -> tuple[FileFormat, float, str]:
