@@ -234,6 +234,8 @@ def _told(before: Lessons, after: Lessons, sniffed: Sniffed) -> list[str]:
             )
     if after.encoding != before.encoding:
         lines.append(f"the text is not UTF-8 further down: read as {after.encoding} (--encoding)")
+    if after.trims and not before.trims:
+        lines.append("blanks stand before quotes further down: blanks around fields are left out (--quote none)")
     for name in after.more_fields[len(before.more_fields) :]:
         lines.append(f"field '{name}' is only in later records: a column of text (--type {name}=LONG)")
     for name in after.without_time[len(before.without_time) :]:

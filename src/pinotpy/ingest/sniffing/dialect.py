@@ -37,6 +37,7 @@ class Dialect:
     Attributes:
         fields: of the header where there is one, else as many empty texts as there are columns.
         records: the first rows behind it. skip_rows: lines before the header, or the first row.
+        trims: whether blanks around fields are none of theirs.
     """
 
     encoding: str | None
@@ -49,6 +50,7 @@ class Dialect:
     records: tuple[tuple[str, ...], ...] = ()
     guesses: tuple[Guess, ...] = field(default=())
     skip_rows: int = 0
+    trims: bool = False
 
     def reader_config(self) -> dict[str, Any]:
         """Settings of the CSV reader, without the names of columns."""
@@ -59,16 +61,17 @@ class Dialect:
             "commentMarker": self.comment,
             "encoding": self.encoding,
             "skipRows": self.skip_rows or None,
+            "ignoreSurroundingSpaces": self.trims or None,
             "skipRepeatedHeader": True if self.has_header else None,
         }
         return {name: value for name, value in settings.items() if value is not None}
 
 
-def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None:
+def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes, *, trims: bool = False) -> Dialect | None:
     """The dialect of a file that begins with `head`; None: it has no row at all.
 
     Args:
-        is_whole: whether there is nothing behind it.
+        is_whole: whether there is nothing behind it. trims: whether blanks stand before quotes further down.
     """
     encoding, sure_encoding = _encoding(head, is_whole, wishes)
     text = head.decode(encoding or "utf-8", "replace").removeprefix("\ufeff")
@@ -103,6 +106,14 @@ def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None
     escape = _escape(text, quote) if wishes.escape is None else wishes.escape or None
     delimiter, share = (wishes.delimiter, 1.0) if wishes.delimiter else _delimiter(text, quote, escape)
     records = [record for record in _records(text, delimiter, quote, escape) if record]
+    if quote != NO_QUOTE and (trims or _has_blanks_before_quotes(text, quote)):
+        trims_as, share_trimmed = (
+            (wishes.delimiter, 1.0) if wishes.delimiter else _delimiter(text, quote, escape, trims=True)
+        )
+        trimmed = [record for record in _records(text, trims_as, quote, escape, trims=True) if record]
+        trims = trims or _share_of_equal_width(trimmed) >= _share_of_equal_width(records)
+        if trims:
+            delimiter, share, records = trims_as, share_trimmed, trimmed
     if not records:
         return None
     width = Counter(len(record) for record in records).most_common(1)[0][0]
@@ -124,6 +135,8 @@ def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None
     if skip_rows or wishes.skip_rows is not None:
         lines_left_out = f"{skip_rows} line{'s' * (skip_rows != 1)}"
         guesses.append(Guess("left out", lines_left_out, sure_skipped, "--skip-rows 0", why_skipped))
+    if trims:
+        guesses.append(Guess("blanks", "left out around fields", 0.9, "--quote none", "blanks stand before quotes"))
     if comment is not None or wishes.comment is not None:
         why = f"{num_comments:,} lines that begin so are left out of the first rows" if comment is not None else ""
         sure = 0.8 if wishes.comment is None else 1.0
@@ -131,7 +144,8 @@ def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None
     if escape is not None or wishes.escape is not None:
         why = f"{escape}{quote} stands in the text, {quote * 2} does not" if wishes.escape is None else ""
         guesses.append(Guess("escape", escape or "none", 0.8 if why else 1.0, "--escape none", why))
-    return Dialect(encoding, delimiter, quote, escape, comment, has_header, fields, rows, tuple(guesses), skip_rows)
+    return Dialect(encoding, delimiter, quote, escape, comment, has_header, fields, rows, tuple(guesses), skip_rows,
+                   trims and quote != NO_QUOTE)  # fmt: skip
 
 
 def _encoding(head: bytes, is_whole: bool, wishes: Wishes) -> tuple[str | None, float]:
@@ -219,8 +233,43 @@ def _escape(text: str, quote: str) -> str | None:
     return "\\" if "\\" + quote in text and not doubled else None
 
 
-def _records(text: str, delimiter: str, quote: str, escape: str | None) -> list[list[str]]:
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, quotechar=quote, escapechar=escape, strict=False)
+def _has_blanks_before_quotes(text: str, quote: str) -> bool:
+    """Whether fields begin with blanks and a quote, and all of those end with one."""
+    mark = re.escape(quote)
+    begin = rf"[,;|^:\x01\t][ \t]+{mark}"
+    whole = rf"{begin}(?:[^{mark}]|{mark}{mark})*{mark}[ \t]*(?=[,;|^:\x01\t\n]|$)"
+    others, count = re.subn(whole, "", text)
+    return count > 0 and re.search(begin, others) is None
+
+
+def fits_without_blanks(row: str, delimiter: str, quote: str, width: int) -> bool:
+    """Whether a row has so many fields where blanks before quotes are none of theirs.
+
+    Args:
+        row: as the reader tells it: each field that it found in quotes, those of the text doubled.
+    """
+    fields = next(iter(_records(row, delimiter, quote, None)), [])
+    # What holds a delimiter stood in quotes that the reader saw; all else may be a part of what it did not see.
+    doubled = {field: f"{quote}{field.replace(quote, quote * 2)}{quote}" for field in fields if delimiter in field}
+    text = delimiter.join(doubled.get(field, field) for field in fields)
+    if not _has_blanks_before_quotes(text, quote):
+        return False
+    return [len(record) for record in _records(text, delimiter, quote, None, trims=True)] == [width]
+
+
+def _share_of_equal_width(records: list[list[str]]) -> float:
+    return Counter(map(len, records)).most_common(1)[0][1] / len(records) if records else 0.0
+
+
+def _records(text: str, delimiter: str, quote: str, escape: str | None, *, trims: bool = False) -> list[list[str]]:
+    reader = csv.reader(
+        io.StringIO(text),
+        delimiter=delimiter,
+        quotechar=quote,
+        escapechar=escape,
+        skipinitialspace=trims,
+        strict=False,
+    )
     records: list[list[str]] = []
     try:
         for record in reader:
@@ -232,12 +281,12 @@ def _records(text: str, delimiter: str, quote: str, escape: str | None) -> list[
     return records
 
 
-def _delimiter(text: str, quote: str, escape: str | None) -> tuple[str, float]:
+def _delimiter(text: str, quote: str, escape: str | None, *, trims: bool = False) -> tuple[str, float]:
     """The one that splits most rows into equally many fields, and the share of rows that it does so to."""
     # One column: a mark that the text does not have.
     best, best_score = (next((mark for mark in (",", ";", "\t", "|", "^", "\x01") if mark not in text), ","), 1.0), 0.0
     for rank, delimiter in enumerate(_DELIMITERS):
-        records = [record for record in _records(text, delimiter, quote, escape) if record]
+        records = [record for record in _records(text, delimiter, quote, escape, trims=trims) if record]
         counts = Counter(len(record) for record in records)
         if not counts:
             continue

@@ -84,6 +84,7 @@ class Lessons:
         more_fields: of JSON, that only later records have.
         whole: fields that are records in some rows only: they are not taken apart.
         without_time: columns whose times leave 1971..2071.
+        trims: whether blanks stand before quotes, which makes rows of too many fields.
     """
 
     late: Mapping[str, tuple[LateValue, ...]] = field(default_factory=dict)
@@ -92,6 +93,7 @@ class Lessons:
     more_fields: tuple[str, ...] = ()
     without_time: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
+    trims: bool = False
 
 
 @dataclass(frozen=True, slots=True)

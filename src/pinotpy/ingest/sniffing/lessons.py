@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from pinotpy.ingest.sniffing.dialect import fits_without_blanks
 from pinotpy.ingest.sniffing.guess import LateValue, Lessons
 from pinotpy.ingest.sniffing.sniff import Sniffed
 
 # Causes that the CSV reader names itself; the reader's settings allow the second one.
 NOT_UTF8: Final = "not UTF-8"
 HEADER_AGAIN: Final = "the header again"
+_OTHER_WIDTH: Final = re.compile(r"\d+ fields, expected (\d+)")
 _SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _LATE_KEPT: Final = 200
 # After so many times a column is no longer guessed.
@@ -62,10 +64,15 @@ def learned(
     types = {column.name: column.type_text for column in sniffed.columns}
     late: dict[str, list[LateValue]] = {}
     as_text = dict(lessons.as_text)
-    encoding = lessons.encoding
+    encoding, trims = lessons.encoding, lessons.trims
     for one in rejects:
         if one.cause == NOT_UTF8 and sniffed.reader_config.get("encoding") is None:
             encoding = "windows-1252"
+        elif not trims and (found := _OTHER_WIDTH.fullmatch(one.cause)):
+            config = sniffed.reader_config
+            trims = fits_without_blanks(
+                one.text, config.get("delimiter", ","), config.get("quoteCharacter", '"'), int(found[1])
+            )
         elif one.column in types and one.column not in wished and types[one.column] != "STRING":
             is_hopeless = not one.value or types[one.column] == "JSON"
             if is_hopeless or guessed_before.get(one.column, 0) >= _GUESSES_MAX:
@@ -78,7 +85,7 @@ def learned(
     known = dict(lessons.late)
     for name, values in late.items():
         known[name] = (*known.get(name, ()), *values)
-    return replace(lessons, late=known, as_text=as_text)
+    return replace(lessons, late=known, as_text=as_text, trims=trims)
 
 
 def _value(text: str, source: str) -> str:

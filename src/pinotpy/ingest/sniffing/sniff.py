@@ -88,7 +88,7 @@ def _sniff(file: InputFile, wishes: Wishes, lessons: Lessons) -> Sniffed:
 
 
 def _sniff_csv(file: InputFile, kind: FileKind, wishes: Wishes, lessons: Lessons) -> Sniffed:
-    dialect = sniff_dialect(kind.head, kind.is_whole, wishes)
+    dialect = sniff_dialect(kind.head, kind.is_whole, wishes, trims=lessons.trims)
     if dialect is None:
         raise UserError(f"'{file.name}' has no line with text: expected rows, or at least a header")
     config = dialect.reader_config()

@@ -99,6 +99,10 @@ def test_points_before_three_digits_are_open_where_fields_have_no_commas_between
     [
         (random.Random(7).randbytes(5000), "holds bytes that no text has"),
         (b"\x89PNG\r\n\x1a\n" + bytes(200), "is a PNG image"),
+        (b"<html><body><h1>404 Not found, sorry</h1></body></html>\n", "is an HTML page"),
+        (b"\xef\xbb\xbf\n<!DOCTYPE html>\n<p>", "is an HTML page or an XML document.*--format csv reads it as CSV"),
+        ('<?xml version="1.0"?><a/>'.encode("utf-16"), "an XML document"),
+        (b"<rows>\n<row>1,2</row>\n</rows>\n", "an XML document"),
         # Ragged rows, the first of which is the longest.
         (b"a,b,c,d\nx,y\nz,w\n", "4 fields|2 fields"),
     ],
@@ -660,3 +664,32 @@ def test_a_file_of_signed_numbers_fits_a_table_of_whole_ones(tmp_path: Path) -> 
         existing=(first.schema, first.table_config),
     )  # fmt: skip
     assert [row["n"] for row in of_reading(more, tmp_path / "unpacked").rows] == [7, -8]
+
+
+def test_what_begins_like_a_page_is_csv_where_it_is_one_or_called_so(tmp_path: Path) -> None:
+    assert built(tmp_path, "<b>,c\n1,2\n").rows == [{"b": 1, "c": 2}]
+    assert built(tmp_path, "<html>,c\n1,2\n", "named.csv", file_format="csv").rows == [{"html": 1, "c": 2}]
+
+
+@pytest.mark.parametrize("num_before", [0, 40_000])
+def test_blanks_before_quotes_are_none_of_the_field(tmp_path: Path, num_before: int) -> None:
+    """Among the first rows, and behind the sample."""
+    text = "a, b, c\n" + "1, 2, x\n" * (num_before + 1) + '"3", 4, "y, ""z""" \n'
+    file = built(tmp_path, text)
+    assert file.types == {"a": "INT", "b": "INT", "c": "STRING"}
+    assert file.rows[-2:] == [{"a": 1, "b": 2, "c": "x"}, {"a": 3, "b": 4, "c": 'y, "z"'}]
+    assert any((guess.subject, guess.flag) == ("blanks", "--quote none") for guess in file.reading.sniffed.guesses)
+    assert bool(file.reading.lines) is (num_before > 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        # Quotes around a whole field, not within one, not of another field's text.
+        ('a, b\n1, "x"\n3, "y"\n', ["x", "y"]),
+        ('a, b\n1, x "y"\n2, "x" z\n', [' x "y"', ' "x" z']),
+        ('a,b\n1,"he said, ""hi, you"" "\n2, z\n', ['he said, "hi, you" ', " z"]),
+    ],
+)
+def test_blanks_stay_where_no_quote_is_behind_them(tmp_path: Path, text: str, rows: list[str]) -> None:
+    assert [row["b"] for row in built(tmp_path, text).rows] == rows
