@@ -38,8 +38,8 @@ Parameter = Union[
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a function is applied to. `data_type` None is the `*` of COUNT(*) (or no argument). `further`: the other
-    expressions of a function that reads several (`AggregateFunction.num_expressions`).
+    """What a function is applied to. `data_type` None is a bare NULL, or the `*` of COUNT(*), which nothing refuses.
+    `further`: the other expressions of a function that reads several (`AggregateFunction.num_expressions`).
     """
 
     data_type: DataType | None
@@ -50,7 +50,7 @@ class Argument:
     def name(self) -> str:
         """As users read it: INT, STRING_ARRAY."""
         if self.data_type is None:
-            return "*"
+            return "NULL"
         return self.data_type.value if self.single_value else f"{self.data_type.value}_ARRAY"
 
 

@@ -22,7 +22,7 @@ from pinotpy.kernels.aggregate import result_context
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.model.context import Aggregation, Filter, QueryContext
-from pinotpy.query.model.result_types import argument_of, columns_in, expressions_of, is_strict, types_of
+from pinotpy.query.model.result_types import argument_of, columns_in, expressions_of, has_null, is_strict, types_of
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.plan.star_tree.choose import num_rows
 from pinotpy.query.segments.shared_codes import ColumnIds
@@ -126,8 +126,8 @@ def make_layout(plan: ScanPlan) -> Layout:
 def _may_be_null(source: Expression, plan: ScanPlan) -> bool:
     if isinstance(source, Literal):
         return source.value is None
-    if not is_strict(source, plan.context):
-        return True  # CASE without ELSE
+    if not is_strict(source, plan.context) or has_null(source):
+        return True  # CASE without ELSE, NULL + 1
     return (
         any((plan.metas.of(name)[:, abi.M_NULLS] != 0).any() for name in columns_in(source)) if plan.segments else False
     )

@@ -17,7 +17,16 @@ from pinotpy.query.compile.columns import ColumnResolver
 from pinotpy.query.compile.rewrite.filter_text import print_filter
 from pinotpy.query.compile.rewrite.map_items import items_in
 from pinotpy.query.model.conditions import FilterCompiler, parse_error
-from pinotpy.query.model.context import Aggregation, AggregationRef, And, Comparison, Filter, Predicate, QueryOptions
+from pinotpy.query.model.context import (
+    Aggregation,
+    AggregationRef,
+    And,
+    Comparison,
+    Constant,
+    Filter,
+    Predicate,
+    QueryOptions,
+)
 from pinotpy.query.model.options import with_counted_columns
 from pinotpy.query.model.positions import position_text
 from pinotpy.query.model.result_types import argument_of, columns_with_nulls_in, types_of_columns
@@ -102,6 +111,8 @@ class AggregationCollector:
         if call.filter is not None:
             name = f"{name} FILTER(WHERE {'true' if condition is None else print_filter(condition)})"
         condition = self._only_present(function, args, condition)
+        if function == "count" and self._is_null(args[0]):
+            args, condition = (Star(),), Constant(False)  # COUNT(NULL) counts no row
         key = (function, args, condition)
         index = self._indexes.get(key)
         if index is None:
@@ -216,12 +227,17 @@ class AggregationCollector:
     def _count(self, args: tuple[Expression, ...]) -> tuple[tuple[Expression, ...], str]:
         """COUNT of what is never null counts rows: all but, under null handling, COUNT(expression)."""
         argument = args[0]
-        if isinstance(argument, Literal | Star):
+        if isinstance(argument, Star) or (isinstance(argument, Literal) and not self._is_null(argument)):
             return (Star(),), "count"
         if self._dialect is Dialect.SQL and self._null_handling:
             return args, "count"
         self._resolver.spell(argument)
         return (Star(),), "count"
+
+    def _is_null(self, argument: Expression) -> bool:
+        """Whether the argument is a constant that no row has a value of."""
+        in_sql = self._dialect is Dialect.SQL and self._null_handling
+        return in_sql and isinstance(argument, Literal) and argument.value is None
 
     def _by_shape(self, call: Call, entry: AggregationName, function: str, args: tuple[Expression, ...]) -> str:
         """The single- or multi-value twin that the column asks for."""

@@ -207,6 +207,13 @@ def is_strict(expression: Expression, context: QueryContext) -> bool:
     return all(is_strict(arg, context) for arg in expression.args)
 
 
+def has_null(expression: Expression) -> bool:
+    """Whether a constant null stands anywhere in the expression."""
+    if isinstance(expression, Call):
+        return any(map(has_null, expression.args))
+    return isinstance(expression, Literal) and expression.value is None
+
+
 def is_fixed(expression: Expression) -> bool:
     """Whether all rows give the same value: a constant, or a function of constants alone."""
     if not isinstance(expression, Call):

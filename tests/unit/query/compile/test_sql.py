@@ -67,7 +67,7 @@ def test_columns_are_named_as_in_the_reference(item: str, name: str) -> None:
     [
         ("COUNT(*)", "count(*)", "count(*)"),
         ("COUNT(1)", "count(*)", "count(*)"),
-        ("COUNT(NULL)", "count(*)", "count(*)"),
+        ("COUNT(NULL)", "count(*)", "count('null')"),
         ("COUNT(runs)", "count(*)", "count(runs)"),
         ("SUM(runs) / COUNT(runs)", "divide(sum(runs),count(runs))", "divide(sum(runs),count(runs))"),
         ("COUNT(DISTINCT runs)", "distinctcount(runs)", "distinctcount(runs)"),
