@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
 from datasketches import (
@@ -138,6 +138,9 @@ SQL_RULES: dict[str, Rule] = {
     "nan-order": lambda text, theirs, ours: re.search(r"\bedge\w+ [-*/%]", text) is not None and not codes(ours),
     "decimal-scale": lambda text, theirs, ours: (
         _has("bigD", "bigM", "rawBig", "nulBig", "DECIMAL")(text) and _cells(theirs, ours, _same_decimal)
+    ),
+    "decimal-quotients": lambda text, theirs, ours: (
+        re.search(r"\bbigD / [1-9]", text) is not None and _cells(theirs, ours, _same_decimal_but_rounded)
     ),
     # One of the values that the reference counts is the default of nulls.
     "distinct-of-nulls": lambda text, theirs, ours: (
@@ -459,6 +462,12 @@ def _same_decimal(one: Any, other: Any) -> bool:
         return bool(one == other or Decimal(str(one)) == Decimal(str(other)))
     except ArithmeticError:
         return False
+
+
+def _same_decimal_but_rounded(one: Any, other: Any) -> bool:
+    """Equal where ours is rounded to the scale of theirs."""
+    theirs = Decimal(str(one))
+    return Decimal(str(other)).quantize(theirs, ROUND_HALF_EVEN, Context(prec=1000)) == theirs
 
 
 def _millis(text: str) -> int:

@@ -1,12 +1,13 @@
 """Addition, subtraction, multiplication, division, remainder: in doubles, or exactly where an operand is BIG_DECIMAL.
 
-The remainder has the sign of the dividend, as in Java; division by zero is an infinity or NaN.
+The remainder has the sign of the dividend, as in Java; division by zero is an infinity or NaN, of BIG_DECIMAL an
+error. A quotient of BIG_DECIMAL that does not end is rounded, see `_divide_decimals`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Context, Decimal, DivisionByZero, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, Inexact, InvalidOperation
 from functools import reduce
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarF
 from pinotpy.pql.ast import Dialect
 
 _DECIMAL: Final = Context(prec=1000)
+QUOTIENT_DIGITS: Final = 34
 
 
 def _mod(left: Any, right: Any) -> pa.Array:
@@ -99,15 +101,17 @@ def _decimal_arithmetic(name: str, values: Sequence[Value]) -> pa.Array:
 
 
 def _divide_decimals(left: Decimal, right: Decimal) -> Decimal:
-    # The quotient keeps the scale of the dividend, rounded half to even (reference: 0.1 / 4 = 0.0, -12.34 / 4 = -3.08).
+    """Exact where the quotient ends within 1000 digits, else rounded half to even to 34 significant digits, or to as
+    many as an operand has. (The reference keeps the scale of the dividend, which is not stored here.)
+    """
     if right == 0:
         raise DivisionByZero("/ by zero")
-    exponent = left.as_tuple().exponent
-    if not isinstance(exponent, int) or not right.is_finite():
-        raise ValueError(f"{left} / {right}")
-    return _DECIMAL.divide(left, right).quantize(
-        Decimal(1).scaleb(min(exponent, 0)), rounding="ROUND_HALF_EVEN", context=_DECIMAL
-    )
+    whole = _DECIMAL.copy()
+    quotient = whole.divide(left, right)
+    if not whole.flags[Inexact]:
+        return quotient
+    digits = max(QUOTIENT_DIGITS, len(left.as_tuple().digits), len(right.as_tuple().digits))
+    return Context(prec=min(digits, _DECIMAL.prec), rounding=ROUND_HALF_EVEN).divide(left, right)
 
 
 _DECIMALS: Final[dict[str, Callable[[Decimal, Decimal], Decimal]]] = {
@@ -128,7 +132,12 @@ FUNCTIONS = (
     _function("plus", "ADD(x, y, …)", "The sum; also written x + y.", Example("add(i, 2.5)", 9.5), most=MANY),
     _function("minus", "SUB(x, y)", "The difference; also written x - y.", Example("sub(i, 10)", -3.0)),
     _function("times", "MULT(x, y, …)", "The product; also written x * y.", Example("mult(i, d)", 15.75), most=MANY),
-    _function("divide", "DIV(x, y)", "The quotient, a fraction; also written x / y.", Example("div(i, 2)", 3.5)),
+    _function(
+        "divide",
+        "DIV(x, y)",
+        "The quotient, a fraction; also written x / y. Of BIG_DECIMAL exact, or of at least 34 digits.",
+        Example("div(i, 2)", 3.5),
+    ),
     _function(
         "mod", "MOD(x, y)", "The remainder, with the sign of x; also written x % y.", Example("mod(-7, 4)", -3.0)
     ),
