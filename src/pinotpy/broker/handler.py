@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from pinotpy.broker.analyze import analyzed_question, with_measurements
 from pinotpy.broker.answer_warnings import limit_warnings, option_warnings
+from pinotpy.broker.cast_warnings import cast_warnings
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
 from pinotpy.broker.date_warnings import date_warnings
@@ -217,7 +218,7 @@ async def _run(
     if context is not None:
         dates = [] if target is None else date_warnings(context, target.schema)
         rows = limit_warnings(statement, context, table, result, shown)
-        envelope.warnings += [*type_warnings(context), *dates, *rows]
+        envelope.warnings += [*type_warnings(context), *cast_warnings(context), *dates, *rows]
     if limit is not None:
         envelope.warnings += limit.warnings()
         envelope.exceptions = limit.named_in(envelope.exceptions) if envelope.exceptions else []

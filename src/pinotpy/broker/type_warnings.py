@@ -136,7 +136,7 @@ def _literals_beside_booleans(context: QueryContext) -> list[str]:
             and predicate.comparison in _BY_VALUE
         ):
             compared(predicate.lhs.name, predicate_literals(predicate))
-    for call in _calls_in(_expressions(context)):
+    for call in calls_in(expressions_of(context)):
         if call.name in _CALLS_BY_VALUE:
             literals = [arg.value for arg in call.args if isinstance(arg, Literal) and arg.value is not None]
             for arg in call.args:
@@ -152,7 +152,7 @@ def _literals_beside_booleans(context: QueryContext) -> list[str]:
 
 
 def _columns_beside_columns(context: QueryContext) -> list[str]:
-    compared = [call for call in _calls_in(_expressions(context)) if call.name in _COMPARED and len(call.args) == 2]
+    compared = [call for call in calls_in(expressions_of(context)) if call.name in _COMPARED and len(call.args) == 2]
     if not compared:
         return []  # nearly all queries
     types = types_of(context)
@@ -176,10 +176,15 @@ def _side(expression: Expression, types: ExpressionTypes) -> _Side | None:
     if not kind:
         return None
     is_column = isinstance(expression, Identifier)
-    is_plain = DataType.TIMESTAMP not in read and all(call.name in ARITHMETIC for call in _calls_in([expression]))
-    shown = print_expression(expression, types.dialect)
-    name = shown if len(shown) <= _CHARACTERS_MAX else f"{shown[:_CHARACTERS_MAX]}…"
+    is_plain = DataType.TIMESTAMP not in read and all(call.name in ARITHMETIC for call in calls_in([expression]))
+    name = short_name(expression, types.dialect)
     return _Side(f"column '{name}'" if is_column else name, name if is_column else "…", kind, is_plain)
+
+
+def short_name(expression: Expression, dialect: Dialect) -> str:
+    """The expression as it is printed, cut where that is long."""
+    shown = print_expression(expression, dialect)
+    return shown if len(shown) <= _CHARACTERS_MAX else f"{shown[:_CHARACTERS_MAX]}…"
 
 
 def _said_of(one: _Side, other: _Side, dialect: Dialect) -> list[str]:
@@ -212,7 +217,7 @@ def _parts_of(conditions: Iterable[Filter]) -> Iterator[Filter]:
         yield from nodes_of(condition)
 
 
-def _expressions(context: QueryContext) -> Iterator[Expression]:
+def expressions_of(context: QueryContext) -> Iterator[Expression]:
     """Every expression of a query."""
     for part in _parts_of(conditions_of(context)):
         if isinstance(part, ExpressionPredicate):
@@ -230,7 +235,7 @@ def _expressions(context: QueryContext) -> Iterator[Expression]:
         yield from aggregation.args
 
 
-def _calls_in(expressions: Iterable[Expression]) -> Iterator[Call]:
+def calls_in(expressions: Iterable[Expression]) -> Iterator[Call]:
     stack = [one for one in expressions if isinstance(one, Call)]
     while stack:
         call = stack.pop()

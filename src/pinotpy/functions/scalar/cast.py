@@ -14,13 +14,20 @@ from typing import Final
 import orjson
 import pyarrow as pa
 
-from pinotpy.data_types import DataType
+from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
 from pinotpy.decimals import DIGITS_MAX, decode_decimal, encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.arguments import constant_text, map_distinct, texts
-from pinotpy.functions.scalar.conversions import converted, on_array, timestamp_texts, wrapped_ints, wrapped_longs
+from pinotpy.functions.scalar.conversions import (
+    converted,
+    decimal_of_text,
+    on_array,
+    timestamp_texts,
+    wrapped_ints,
+    wrapped_longs,
+)
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
-from pinotpy.pql.ast import Dialect
+from pinotpy.pql.ast import Dialect, Literal
 
 _PQL_TYPES: Final = {
     **dict.fromkeys(("INT", "INTEGER", "LONG", "BIGINT"), DataType.LONG),
@@ -39,6 +46,7 @@ _SQL_TYPES: Final = {
     "JSON": DataType.JSON,
     "BYTES": DataType.BYTES,
 }
+_LEAST: Final = {DataType.INT: INT_MIN, DataType.LONG: LONG_MIN, DataType.TIMESTAMP: LONG_MIN}
 # What SQL's grammar makes of DECIMAL(10, 2), each number checked.
 _DIGITS: Final = re.compile(r"DECIMAL\(([0-9]+),([0-9]+)\)")
 
@@ -61,6 +69,8 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
             f"cannot cast {operand.name} to {written}: BYTES are cast to STRING only; bytesToHex and hexToBytes "
             "convert them"
         )
+    if operand.literal is not None and dialect is Dialect.SQL:
+        _check_constant(operand.literal, target)
     if not operand.single_value and dialect is Dialect.PQL:
         raise InvalidQueryError(f"CAST takes single values, found {operand.name}")
     convert = _converter(operand.data_type, target, dialect)
@@ -74,6 +84,30 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         return pa.ListArray.from_arrays(lists.offsets, convert(lists.values))
 
     return Bound(target, evaluate, operand.single_value)
+
+
+def _check_constant(literal: Literal, target: DataType) -> None:
+    """QueryExecutionError for a number that a whole type does not hold. (Values of rows keep their lowest bits or end
+    at the range, as the reference's do; the answer's warnings say so.)
+    """
+    value, least = literal.value, _LEAST.get(target)
+    if (
+        least is None
+        or value is None
+        or isinstance(value, bool)
+        or (literal.is_string and target is DataType.TIMESTAMP)
+    ):
+        return
+    try:
+        number = decimal_of_text(value) if isinstance(value, str) else Decimal(value)
+    except QueryExecutionError:
+        return  # computing it says what is wrong
+    if not number.is_finite() or not least <= int(number) < -least:
+        hint = "LONG or DECIMAL" if target is DataType.INT else "DECIMAL"
+        raise QueryExecutionError(
+            f"{literal.text[:40]} does not fit {target.value}, which has whole numbers from {least} to {-least - 1}; "
+            f"cast it to {hint if number.is_finite() else 'DOUBLE'}"
+        )
 
 
 def _converter(source: DataType | None, target: DataType, dialect: Dialect) -> Callable[[Value], Value]:
