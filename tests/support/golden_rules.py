@@ -311,7 +311,8 @@ SQL_RULES: dict[str, Rule] = {
         codes(theirs) == [150] and "SELECT DISTINCT" in text and " AS " in text and not codes(ours)
     ),
     "times-stay-times": lambda text, theirs, ours: (
-        re.search(r"(MIN|MAX)\(tsD\)|dateTrunc\('\w+', tsD\)", text) is not None and _only_times_differ(theirs, ours)
+        re.search(r"(MIN|MAX)\(tsD\)|dateTrunc\('\w+', tsD\)|TIMESTAMPADD\(\w+, \S+, tsD\)", text) is not None
+        and _only_times_differ(theirs, ours)
     ),
     **COMMON_RULES,
 }

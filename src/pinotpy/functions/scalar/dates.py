@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -101,6 +102,13 @@ def _bind_with_unit(
     return bind
 
 
+def _bind_add(operands: Sequence[Operand], dialect: Dialect) -> Bound:
+    """In SQL a TIMESTAMP stays one, as in DATETRUNC."""
+    bound = _bind_with_unit("timestampadd", add_units)(operands, dialect)
+    stays_time = dialect is Dialect.SQL and operands[2].data_type is DataType.TIMESTAMP
+    return replace(bound, data_type=DataType.TIMESTAMP) if stays_time else bound
+
+
 def _bind_same(data_type: DataType) -> Callable[[Sequence[Operand], Dialect], Bound]:
     def bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         expect_single(operands, "the function")
@@ -153,7 +161,7 @@ FUNCTIONS = (
         "timestampadd",
         "TIMESTAMPADD(unit, amount, millis)",
         "A time later by an amount of milliseconds, seconds, minutes, hours, days, weeks, months, quarters or years.",
-        _bind_with_unit("timestampadd", add_units),
+        _bind_add,
         (Example("TIMESTAMPADD(MONTH, 1, ts)", 1580612645678), Example("dateAdd('DAY', -1, 86400000)", 0)),
         arguments_min=3,
         arguments_max=3,
