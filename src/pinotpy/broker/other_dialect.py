@@ -16,7 +16,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import InvalidQueryError, ParseError, PinotError, QueryExecutionError
 from pinotpy.functions.constants_budget import ConstantsBudget, ConstantsBudgetError, spending
 from pinotpy.pql.aggregation_names import is_aggregation
-from pinotpy.pql.ast import Call, Dialect, Statement
+from pinotpy.pql.ast import Call, Dialect, Literal, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.aggregations import has_aggregation
 from pinotpy.query.compile.constants import compile_without_table
@@ -74,9 +74,11 @@ def other_dialect_hint(
 
 
 def _answers_all(statement: Statement) -> bool:
-    """Whether PQL answers all that a statement selects: beside aggregations it drops what is neither one nor a group,
-    and TOP of rows is SQL's LIMIT, of which SQL's own words tell.
+    """Whether PQL answers all that a statement asks: beside aggregations it drops what is neither one nor a group, by
+    a constant, as ORDER BY 3, it orders nothing, and TOP of rows is SQL's LIMIT, of which SQL's own words tell.
     """
+    if any(isinstance(item.expression, Literal) for item in statement.order_by):
+        return False
     selected = [item.expression for item in statement.select]
     if not any(map(has_aggregation, selected)):
         return statement.top is None

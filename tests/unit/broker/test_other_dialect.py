@@ -124,10 +124,14 @@ def test_pql_that_is_sent_as_sql_is_told_where_to_send_it(cluster: InProcessClus
         ("SELECT city, SUM(fare) FROM rides", "GROUP BY"),
         ("SELECT city, rider, SUM(fare) FROM rides GROUP BY city", "GROUP BY"),
         ("SELECT city, SUM(fare) + 1 FROM rides GROUP BY ALL ORDER BY ALL", "ALL"),
+        ("SELECT city, COUNT(*) FROM rides GROUP BY city ORDER BY 3", "Ordinal"),
+        ("SELECT city FROM rides ORDER BY 2", "Ordinal"),
     ],
 )
 def test_pql_that_would_answer_something_else_is_no_remedy(cluster: InProcessCluster, text: str, words: str) -> None:
-    """PQL drops columns beside aggregations, answers the aggregation alone of SUM(x) + 1, and has no ALL."""
+    """PQL drops columns beside aggregations, answers the aggregation alone of SUM(x) + 1, has no ALL, and orders
+    nothing by a constant.
+    """
     said = message(cluster.sql(text))
     assert words in said and READS_AS_PQL not in said
 
