@@ -30,8 +30,26 @@ NOT_THERE: Final = {
     ),
     "order in call": "ORDER BY inside an aggregation is not there: order the rows of the answer",
     "sets of groups": "CUBE, ROLLUP and GROUPING SETS are not there: ask one query for each set of columns",
+    "position": "POSITION is not there: write STRPOS(text, 'part') + 1, as STRPOS counts from 0",
+    "overlay": (
+        "OVERLAY is not there: write CONCAT(SUBSTRING(text, 1, n), SUBSTRING(text, m), 'new'), which has 'new' between"
+    ),
+    "time zone": (
+        "AT TIME ZONE is not there: write DATETRUNC('DAY', x, 'MILLISECONDS', 'Europe/Berlin') to cut, "
+        "TODATETIME(x, 'yyyy-MM-dd HH:mm', 'Europe/Berlin') to show an instant as that zone's clock does"
+    ),
+    "similar": "SIMILAR TO is not there: write REGEXP_LIKE(x, 'pattern')",
+    "floor to": "FLOOR(x TO DAY) is not there: write DATETRUNC('DAY', x)",
+    "substring for": "SUBSTRING(text FOR n) is not there: write SUBSTRING(text, 1, n)",
     "row values": "rows of several values are not compared: compare their parts with AND",
 }
+# What stands after the first argument of calls that have words between their arguments, and between two values.
+FORMS_OF_CALLS: Final = {
+    ("OVERLAY", "PLACING"): NOT_THERE["overlay"],
+    ("SUBSTRING", "FOR"): NOT_THERE["substring for"],
+    ("FLOOR", "TO"): NOT_THERE["floor to"],
+}
+FORMS_OF_VALUES: Final = {("AT", "TIME"): NOT_THERE["time zone"], ("SIMILAR", "TO"): NOT_THERE["similar"]}
 _JOIN: Final = (
     "joins are not there: a query reads one table, found {}; join when rows are made, or put the values of one table's "
     "answer into IN (…) of the other's query"

@@ -19,7 +19,7 @@ from pinotpy.pql.cursor import Cursor
 from pinotpy.pql.expressions import ADD, INDEX, IS, MATCH, ExpressionParser
 from pinotpy.pql.lexer import HEX, LIST, QUOTED, STRING, SYMBOL, WORD, Token
 from pinotpy.pql.literals import EXPONENT_MAX, boolean_literal, decimal_literal, is_beyond, null_literal, string_literal
-from pinotpy.pql.sql_elsewhere import NOT_THERE
+from pinotpy.pql.sql_elsewhere import FORMS_OF_CALLS, NOT_THERE
 from pinotpy.pql.sql_instants import read_moment, with_instants
 from pinotpy.pql.sql_keywords import EXTRACT_UNITS, OPERATOR_NAMES, RESERVED
 from pinotpy.pql.sql_types import read_type
@@ -134,7 +134,12 @@ class SqlExpressionParser(ExpressionParser):
         if cursor.symbol == "*" and cursor.ahead().value == ")":
             args.append(Star(cursor.position(cursor.take())))
         elif cursor.symbol != ")":
-            args.append(self.expression())
+            try:
+                args.append(self.expression())
+            except ParseError:
+                if name.value.upper() == "POSITION":  # ('o' IN city) began as a list
+                    raise cursor.error(NOT_THERE["position"], name) from None
+                raise
             if name.value.upper() == "SUBSTRING" and cursor.take_word(
                 "FROM"
             ):  # SUBSTRING(text FROM 2 FOR 3) is substring(text,2,3)
@@ -146,6 +151,9 @@ class SqlExpressionParser(ExpressionParser):
         if cursor.word == "ORDER":
             raise cursor.error(NOT_THERE["order in call"])
         if cursor.symbol != ")":
+            form = FORMS_OF_CALLS.get((name.value.upper(), cursor.word))
+            if form is not None:
+                raise cursor.error(form, name)
             raise cursor.unexpected(f"',' or ')' in the arguments of {name.value}")
         cursor.take()
         call = Call(function_name(name.value), tuple(args), distinct, position=cursor.position(name))

@@ -14,7 +14,7 @@ from pinotpy.pql.ast import Dialect, Expression, OrderItem, SelectItem, Statemen
 from pinotpy.pql.cursor import Cursor
 from pinotpy.pql.expressions import check_height
 from pinotpy.pql.lexer import END, INTEGER, NUMBER, QUOTED, STRING, WORD
-from pinotpy.pql.sql_elsewhere import NOT_THERE, elsewhere, set_operation_error
+from pinotpy.pql.sql_elsewhere import FORMS_OF_VALUES, NOT_THERE, elsewhere, set_operation_error
 from pinotpy.pql.sql_expressions import SqlExpressionParser
 from pinotpy.pql.sql_keywords import RESERVED
 from pinotpy.pql.sql_stars import read_star
@@ -58,6 +58,10 @@ class SqlStatementParser:
         not_there = set_operation_error(cursor)
         if not_there is not None:
             return not_there
+        for place in (-1, 0):  # the first word may have been taken for an alias
+            form = FORMS_OF_VALUES.get((cursor.ahead(place).value.upper(), cursor.ahead(place + 1).value.upper()))
+            if form is not None:
+                return cursor.error(form, cursor.ahead(place))
         hint = ""
         if word in CLAUSES:
             hint = "clauses come in the order FROM, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT"
