@@ -286,6 +286,28 @@ def test_texts_compared_with_a_number_are_named(cluster: InProcessCluster, text:
     assert cluster.ask_arrow(text).warnings == (said,)
 
 
+NEAR_1970 = {
+    "SELECT COUNT(*) FROM t WHERE seen >= 2026-01-02": "2023",
+    "SELECT COUNT(*) FROM t WHERE NOT seen BETWEEN 0 AND 1700000000": "1700000000",
+    "SELECT COUNT(*) FROM t WHERE seen IN (1700000000000, 2024)": "2024",
+    "SELECT COUNT(*) FILTER (WHERE seen < -5) FROM t": "-5",
+}
+
+
+@pytest.mark.parametrize(("text", "number"), NEAR_1970.items(), ids=list(NEAR_1970))
+def test_instants_compared_with_a_number_that_is_hardly_milliseconds_are_named(
+    cluster: InProcessCluster, text: str, number: str
+) -> None:
+    for _ in range(3):
+        (said,) = cluster.sql(text)["warnings"]
+        assert said.startswith(f"column 'seen' holds instants and is compared with the number {number}, which is taken")
+
+
+def test_instants_compared_with_milliseconds_or_with_0_are_not_named(cluster: InProcessCluster) -> None:
+    for condition in ("seen > 1700000000000", "seen > 0", "seen < NOW()", "seen >= '2026-01-02'", "seen < AGO('P1D')"):
+        assert "warnings" not in cluster.sql(f"SELECT COUNT(*) FROM t WHERE {condition}"), condition
+
+
 DIGITS_BESIDE_ID = (
     "column 'digits' holds texts, column 'id' numbers: they are compared as numbers, and a text that is no number ends "
     "the query"
