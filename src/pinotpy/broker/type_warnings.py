@@ -102,7 +102,7 @@ def _literals_beside_instants(context: QueryContext) -> list[str]:
     for predicate in (one for condition in conditions_of(context) for one in predicates_of(condition)):
         if isinstance(predicate.lhs, Identifier) and predicate.lhs.name in instants:
             numbers = (one for one in predicate_literals(predicate) if isinstance(one, int | float | Decimal))
-            odd = next((one for one in numbers if 0 < abs(one) < _INSTANTS_MIN), None)
+            odd = next((one for one in numbers if one and -_INSTANTS_MIN < one < _INSTANTS_MIN), None)
             if odd is not None:
                 found.setdefault(predicate.lhs.name, odd)
     return [
