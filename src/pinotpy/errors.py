@@ -19,6 +19,7 @@ PinotError(message, **context)      code = Pinot's query error code, http_status
 │  ├─ UnsupportedVersionError       found, supported
 │  ├─ UnsafeArchiveError            an upload that is no segment
 │  └─ DecodeError                   a record that its reader cannot read
+│     └─ DamagedRecordError         one that the cluster store has: not the caller's fault
 ├─ ClusterError                     the cluster store said no
 │  ├─ StaleVersionError             re-read, decide again
 │  ├─ NodeExistsError / NoNodeError
@@ -218,6 +219,13 @@ class DecodeError(DataError):
 
     code = 400
     http_status = 400
+
+
+class DamagedRecordError(DecodeError):
+    """A record of the cluster store that cannot be read: nothing that the caller asks differently mends it."""
+
+    code = 450
+    http_status = 500
 
 
 class ClusterError(PinotError):

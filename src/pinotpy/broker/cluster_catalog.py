@@ -33,6 +33,7 @@ from pinotpy.config.segments_config import PushFrequency
 from pinotpy.config.serving import InstanceSelector, QueryConfig
 from pinotpy.errors import (
     ClusterError,
+    DamagedRecordError,
     InvalidConfigError,
     InvalidQueryError,
     ServerUnreachableError,
@@ -52,6 +53,12 @@ _NONE: frozenset[str] = frozenset()
 _NO_RECORDS: Mapping[str, SegmentZkMetadata] = MappingProxyType({})
 _NO_CONTENTS: Mapping[str, str] = MappingProxyType({})
 _NO_QUERY_CONFIG = QueryConfig.model_validate({})
+_RECORDS = {
+    "table_configs": "the config of table",
+    "ideal_states": "which segments there are of table",
+    "schemas": "the schema of table",
+    "segments": "the record of segment",
+}
 _REALTIME = f"_{TableType.REALTIME.value}"
 
 
@@ -103,7 +110,7 @@ class ClusterCatalog:
         # What was resolved in one view: views never change, each query asks for the same few things.
         self._resolved_view: ClusterView | None = None
         # Of all tables by their lower case, with what they were read of.
-        self._names: tuple[object, dict[str, tuple[str, ...]]] | None = None
+        self._names: tuple[tuple[object, object], dict[str, tuple[str, ...]]] | None = None
         self._resolved: dict[tuple[str, Dialect], tuple[int, Target]] = {}  # with the time until which it holds
         self._addresses: dict[str, ServerAddress] = {}
         self._served: dict[
@@ -128,7 +135,11 @@ class ClusterCatalog:
         names = [
             name
             for kind in TableType
-            if table_type in (None, kind) and (name := table_name_with_type(raw, kind)) in view.ideal_states
+            if table_type in (None, kind)
+            and (
+                (name := table_name_with_type(raw, kind)) in view.ideal_states
+                or ("ideal_states", name) in view.unreadable
+            )
         ]
         if not names:
             raise TableNotFoundError(
@@ -177,6 +188,10 @@ class ClusterCatalog:
     ) -> tuple[list[Half], TimeBoundary | None, str]:
         """The halves of a hybrid table, OFFLINE first, each with its side of the time boundary."""
         offline, realtime = halves
+        of_offline = f"{offline.routing.table}/"
+        for part, key in view.unreadable:
+            if part == "segments" and key.startswith(of_offline) and key[len(of_offline) :] in offline.routing.replicas:
+                _refuse_unreadable(view, part, key)  # it may say up to when the rows of the half are
         records = view.segments.get(offline.routing.table, {})
         served = [records[name] for name, servers in offline.routing.replicas.items() if servers and name in records]
         config = (view.table_configs.get(offline.routing.table) or {}).get("segmentsConfig") or {}
@@ -217,6 +232,8 @@ class ClusterCatalog:
     def routing(self, table_name: str) -> TableRouting:
         """The routing of one table half. Raises TableNotFoundError, TableDisabledError."""
         view = self._view()
+        _refuse_unreadable(view, "table_configs", table_name)
+        _refuse_unreadable(view, "ideal_states", table_name)
         ideal = view.ideal_states.get(table_name)
         if ideal is None:
             raise TableNotFoundError(f"no table '{table_name}'", table=table_name)
@@ -247,7 +264,9 @@ class ClusterCatalog:
             served &= set(ideal.partitions)
         kind = instance_selector(table_name, config)
         # Only strict replica groups ask how new a segment is that some have.
-        asked = segments if kind.is_strict else filterfalse(served.__contains__, segments)
+        asked: Iterable[str] = segments if kind.is_strict else filterfalse(served.__contains__, segments)
+        if ("external_views", table_name) in view.unreadable:
+            asked = ()  # nobody knows which are served: all are missed
         until_ms = {
             name: pushed + LOADING_GRACE_MS
             for name in asked
@@ -334,14 +353,16 @@ class ClusterCatalog:
         return same[0] if len(same) == 1 and self._ignores_case(dialect) else None
 
     def _known_names(self, view: ClusterView) -> dict[str, tuple[str, ...]]:
-        if self._names is None or self._names[0] is not view.table_configs:
+        read_of = self._names[0] if self._names is not None else (None, None)
+        if self._names is None or read_of[0] is not view.table_configs or read_of[1] is not view.unreadable:
             by_lower: dict[str, tuple[str, ...]] = {}
-            for name in sorted({raw_table_name(name) for name in view.table_configs}):
+            for name in sorted(set(map(raw_table_name, view.table_names()))):
                 by_lower[name.lower()] = (*by_lower.get(name.lower(), ()), name)
-            self._names = view.table_configs, by_lower
+            self._names = (view.table_configs, view.unreadable), by_lower
         return self._names[1]
 
     def _schema(self, view: ClusterView, raw: str) -> Schema:
+        _refuse_unreadable(view, "schemas", raw)
         document = view.schemas.get(raw)
         if document is None:
             raise TableNotFoundError(f"table '{raw}' has no schema in the cluster: add one of its name", table=raw)
@@ -397,6 +418,14 @@ def _without_nulls(schema: Schema, config: Mapping[str, Any] | None) -> frozense
     section = config.get("tableIndexConfig")
     keeps_all = section.get("nullHandlingEnabled") if isinstance(section, Mapping) else None
     return frozenset() if str(keeps_all).strip().lower() == "true" else schema.columns_without_nulls
+
+
+def _refuse_unreadable(view: ClusterView, part: str, key: str) -> None:
+    cause = view.unreadable.get((part, key))
+    if cause is not None:
+        raise DamagedRecordError(
+            f"{_RECORDS[part]} '{key}' cannot be read, so it cannot be queried: {cause}", table=key
+        )
 
 
 def _query_config(config: Mapping[str, Any] | None) -> QueryConfig:

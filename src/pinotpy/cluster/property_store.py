@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 from pinotpy.cluster.paths import ClusterPaths
-from pinotpy.cluster.records import ZNRecord
+from pinotpy.cluster.records import ZNRecord, damaged_record
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import ANY_VERSION, ClusterStore
-from pinotpy.errors import AlreadyExistsError, DecodeError, NodeExistsError, NoNodeError, NotFoundError
+from pinotpy.errors import AlreadyExistsError, NodeExistsError, NoNodeError, NotFoundError
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -123,7 +123,7 @@ class PropertyStore:
             data, stat = self._store.get(path)
         except NoNodeError:
             return None
-        return Versioned(ZNRecord.from_bytes(data, path), stat.version, stat.modified_id) if data else None
+        return Versioned(ZNRecord.from_bytes(data, path), stat.version, stat.modified_id)
 
 
 def schema_record(schema: dict[str, Any]) -> ZNRecord:
@@ -135,9 +135,9 @@ def schema_from_record(record: ZNRecord) -> dict[str, Any]:
     try:
         document = orjson.loads(record.simple_fields["schemaJSON"])
     except (KeyError, orjson.JSONDecodeError) as error:
-        raise DecodeError(f"the record of schema '{record.id}' holds no readable schemaJSON: {error}") from error
+        raise damaged_record(f"the record of schema '{record.id}' holds no schemaJSON: {error}", record.id) from error
     if not isinstance(document, dict):
-        raise DecodeError(f"the schemaJSON of schema '{record.id}' is no JSON object")
+        raise damaged_record(f"the schemaJSON of schema '{record.id}' is no JSON object", record.id)
     return document
 
 

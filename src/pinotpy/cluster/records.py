@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from pinotpy.errors import DecodeError
+from pinotpy.errors import DamagedRecordError, DecodeError
 
 # Measured: 10 k segments x 3 replicas are 1.6 MB plain and 55–130 kB gzip'd; small records stay readable.
 GZIP_FROM_BYTES = 64 * 1024
@@ -66,14 +66,20 @@ class ZNRecord:
 
     @staticmethod
     def from_bytes(data: bytes, where: str = "") -> ZNRecord:
-        """Decode plain or gzip'd JSON; fields that are null count as absent. Raises DecodeError naming `where`."""
+        """Decode plain or gzip'd JSON; fields that are null are absent. Raises DamagedRecordError naming `where`."""
         try:
-            document = orjson.loads(_unpacked(data) if data[:2] == _GZIP_MAGIC else data)
+            return record_from_json(orjson.loads(_unpacked(data) if data[:2] == _GZIP_MAGIC else data), where)
+        except DecodeError as error:
+            raise damaged_record(error.message, where) from error
         except (orjson.JSONDecodeError, zlib.error, ValueError) as error:
-            raise DecodeError(
-                f"expected a cluster record at '{where}', found {len(data)} bytes that are none: {error}", file=where
+            raise damaged_record(
+                f"expected a cluster record at '{where}', found {len(data)} bytes that are none: {error}", where
             ) from error
-        return record_from_json(document, where)
+
+
+def damaged_record(fault: str, where: str) -> DamagedRecordError:
+    """What is wrong with a record of the cluster store, and what to do about it."""
+    return DamagedRecordError(f"{fault}; the record is damaged: put back in ZooKeeper what it was", file=where)
 
 
 def record_from_json(document: Any, where: str = "") -> ZNRecord:

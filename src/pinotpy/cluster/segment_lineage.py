@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from pinotpy.cluster.records import ZNRecord
-from pinotpy.errors import DecodeError, PinotError
+from pinotpy.errors import DamagedRecordError, PinotError
 
 _CUSTOM_MAP = "custom.map"
 _ENTRY_FIELDS = 4
@@ -99,7 +99,7 @@ class SegmentLineage:
 
     @staticmethod
     def from_record(record: ZNRecord) -> SegmentLineage:
-        """Raises DecodeError if an entry is none: a lineage that is read in part would show rows twice."""
+        """Raises DamagedRecordError if an entry is none: a lineage that is read in part would show rows twice."""
         entries = {entry_id: _entry(record.id, entry_id, texts) for entry_id, texts in record.list_fields.items()}
         in_order = sorted(entries.items(), key=lambda item: (item[1].timestamp_ms, item[0]))
         return SegmentLineage(record.id, dict(in_order), dict(record.map_fields.get(_CUSTOM_MAP, {})))
@@ -120,7 +120,7 @@ class SegmentLineage:
 
 
 def lineage_from_bytes(data: bytes, where: str) -> SegmentLineage:
-    """Decode a node. Raises DecodeError; an empty node is a lineage without entries."""
+    """Decode a node. Raises DamagedRecordError; an empty node is a lineage without entries."""
     table = where.rpartition("/")[2]
     return SegmentLineage.from_record(ZNRecord.from_bytes(data, where)) if data else SegmentLineage(table)
 
@@ -139,7 +139,7 @@ def _entry(table: str, entry_id: str, texts: list[str]) -> LineageEntry:
             raise ValueError(f"{len(texts)} texts")
         return LineageEntry(_names(texts[0]), _names(texts[1]), LineageState(texts[2]), int(texts[3]))
     except ValueError as error:
-        raise DecodeError(
+        raise DamagedRecordError(
             f"expected entry '{entry_id[:80]}' of the segment lineage of '{table}' to be [segmentsFrom, segmentsTo, "
             f"state, time], found another form: {error}",
             table=table,

@@ -24,7 +24,7 @@ from pinotpy.cluster.segment_lineage import SegmentLineage
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import ClusterStore, SessionEvent, SessionState
 from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, LiveInstance
-from pinotpy.cluster.watched_cache import WatchedCache
+from pinotpy.cluster.watched_cache import Unreadable, WatchedCache
 from pinotpy.errors import ConnectionLostError, PinotError
 
 logger = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ class ClusterView:
     replaces what among them, `instance_partitions` the replica groups that are stored, if the spectator was asked for
     them. Keys are names with type for tables, schema names for
     schemas, instance ids for instances.
+    unreadable: (part, key) → why a record that is there could not be read; of a segment's, the key is `table/segment`.
     """
 
     version: int = 0
@@ -58,6 +59,15 @@ class ClusterView:
     segments: Mapping[str, Mapping[str, SegmentZkMetadata]] = field(default_factory=dict)
     lineages: Mapping[str, SegmentLineage] = field(default_factory=dict)
     instance_partitions: Mapping[str, InstancePartitions] = field(default_factory=dict)
+    unreadable: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is a config of this name with type, readable or not."""
+        return name in self.table_configs or ("table_configs", name) in self.unreadable
+
+    def table_names(self) -> set[str]:
+        """All that `has_table` is true of."""
+        return {*self.table_configs, *(name for part, name in self.unreadable if part == "table_configs")}
 
 
 _PARTS = (
@@ -70,6 +80,7 @@ _PARTS = (
     "segments",
     "lineages",
     "instance_partitions",
+    "unreadable",
 )
 
 
@@ -102,6 +113,7 @@ class Spectator:
         self._cache = WatchedCache(store, self._loop.hint)
         self._view = ClusterView()
         self._typed: dict[str, tuple[object, Any]] = {}  # path → (record, its typed form)
+        self._unreadable: dict[tuple[str, str], str] = {}  # that the pass has met so far
         self._lineages = LineageReader(self._cache, paths)
         self._segment_maps: dict[str, tuple[tuple[Any, ...], Mapping[str, SegmentZkMetadata]]] = {}
         self._confirmed_ns: int | None = None
@@ -153,7 +165,7 @@ class Spectator:
         if self._on_change is not None:
             self._on_change(self._view)
 
-    def _read(self) -> dict[str, dict[str, Any]]:
+    def _read(self) -> dict[str, dict[Any, Any]]:
         """Read all parts. For each table, `lineages` (which segments replace which), `ideal_states` and
         `external_views` come from one point in time: the lineage read before and after them is the same, and they are
         not older than it. Otherwise queries could see old and new segments together, or neither.
@@ -176,40 +188,53 @@ class Spectator:
                 return parts | {"lineages": lineages}
         raise ConnectionLostError("segment lineages keep changing while tables are read; reading again")
 
-    def _read_parts(self) -> dict[str, dict[str, Any]]:
+    def _read_parts(self) -> dict[str, dict[Any, Any]]:
         paths = self._paths
         typed: dict[str, tuple[object, Any]] = {}
-        parts: dict[str, dict[str, Any]] = {
+        self._unreadable = {}
+        parts: dict[str, dict[Any, Any]] = {
             # Live instances first: a view that shows a server as dead too early costs a replica, one too late costs a
             # retry.
-            "live_instances": self._read_folder(paths.live_instances, LiveInstance.from_record, typed),
-            "external_views": self._read_folder(paths.external_views, ExternalView.from_record, typed),
-            "ideal_states": self._read_folder(paths.ideal_states, IdealState.from_record, typed),
-            "instance_configs": self._read_folder(paths.instance_configs, InstanceConfig.from_record, typed),
-            "table_configs": self._read_folder(paths.table_configs, table_config_from_record, typed),
-            "schemas": self._read_folder(paths.schemas, schema_from_record, typed),
+            "live_instances": self._read_folder(
+                "live_instances", paths.live_instances, LiveInstance.from_record, typed
+            ),
+            "external_views": self._read_folder(
+                "external_views", paths.external_views, ExternalView.from_record, typed
+            ),
+            "ideal_states": self._read_folder("ideal_states", paths.ideal_states, IdealState.from_record, typed),
+            "instance_configs": self._read_folder(
+                "instance_configs", paths.instance_configs, InstanceConfig.from_record, typed
+            ),
+            "table_configs": self._read_folder("table_configs", paths.table_configs, table_config_from_record, typed),
+            "schemas": self._read_folder("schemas", paths.schemas, schema_from_record, typed),
             "segments": self._read_segments(typed) if self._with_segments else {},
             "lineages": {},
             "instance_partitions": (
-                self._read_folder(paths.all_instance_partitions, instance_partitions_from_record, typed)
+                self._read_folder(
+                    "instance_partitions", paths.all_instance_partitions, instance_partitions_from_record, typed
+                )
                 if self._with_segments
                 else {}
             ),
         }
         self._typed = typed
+        parts["unreadable"] = self._unreadable
         return parts
 
     def _read_folder(
-        self, folder: str, typed_of: Callable[[ZNRecord], T], typed: dict[str, tuple[object, Any]]
+        self, part: str, folder: str, typed_of: Callable[[ZNRecord], T], typed: dict[str, tuple[object, Any]]
     ) -> dict[str, T]:
         names = self._cache.children(folder)
         paths = [f"{folder}/{name}" for name in names]
         records = self._cache.read_resources(paths)
-        return {
-            name: value
-            for name, path, record in zip(names, paths, records, strict=True)
-            if record is not None and (value := self._typed_once(path, record, typed_of, typed)) is not None
-        }
+        values: dict[str, T] = {}
+        for name, path, record in zip(names, paths, records, strict=True):
+            value = self._cache.fault(path) if record is None else self._typed_once(path, record, typed_of, typed)
+            if isinstance(value, Unreadable):
+                self._unreadable[part, name] = value.cause
+            elif value is not None:
+                values[name] = value
+        return values
 
     def _read_segments(self, typed: dict[str, tuple[object, Any]]) -> dict[str, Mapping[str, SegmentZkMetadata]]:
         """table → segment → record; the map of a table whose records did not change is the same object as before."""
@@ -219,6 +244,9 @@ class Spectator:
         for table, names in zip(tables, listed, strict=True):
             paths = [self._paths.segment(table, name) for name in names]
             records = self._cache.read(paths, ZNRecord.from_bytes)
+            for name, path, record in zip(names, paths, records, strict=True):
+                if record is None and (fault := self._cache.fault(path)) is not None:
+                    self._unreadable["segments", f"{table}/{name}"] = fault.cause
             known = self._segment_maps.get(table)
             if (
                 known is not None
@@ -242,6 +270,7 @@ class Spectator:
                         typed,
                     )
                 )
+                and not isinstance(value, Unreadable)
             }
             maps[table] = (tuple(records), MappingProxyType(values))
         self._segment_maps = maps
@@ -249,19 +278,17 @@ class Spectator:
 
     def _typed_once(
         self, path: str, record: ZNRecord, typed_of: Callable[[ZNRecord], T], typed: dict[str, tuple[object, Any]]
-    ) -> T | None:
-        """The typed form, made once per content; None for a record that cannot be read, which must not hide the
-        others.
-        """
+    ) -> T | Unreadable:
+        """The typed form, made once per content; a record that cannot be read must not hide the others."""
         known = self._typed.get(path)
         if known is None or known[0] is not record:
             try:
                 known = (record, typed_of(record))
             except PinotError as error:
                 logger.warning("leaving out a record that cannot be read path=%s cause=%s", path, error)
-                known = (record, None)
+                known = (record, Unreadable(error.message))
         typed[path] = known
-        value: T | None = known[1]
+        value: T | Unreadable = known[1]
         return value
 
     def _on_session(self, event: SessionEvent) -> None:

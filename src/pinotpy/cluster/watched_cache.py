@@ -34,6 +34,16 @@ class _Entry:
     last_pass: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """In the place of what could not be read: why."""
+
+    cause: str
+
+
+_EMPTY = Unreadable("the record is empty: put back in ZooKeeper what it was")
+
+
 class WatchedCache:
     """One reader thread calls the read methods; hints may come on any thread and call `on_change`."""
 
@@ -44,6 +54,7 @@ class WatchedCache:
         self._children: dict[str, _Entry] = {}
         self._dirty_data: set[str] = set()
         self._dirty_children: set[str] = set()
+        self._bucket_faults: dict[str, Unreadable] = {}
         self._merged: dict[str, tuple[tuple[ZNRecord, ...], ZNRecord]] = {}
         self._pass = 0
 
@@ -123,7 +134,13 @@ class WatchedCache:
         for _ in range(_READ_ATTEMPTS):
             if current is None:
                 return None
-            buckets = self.read(layout_of(current).bucket_paths(path), ZNRecord.from_bytes)
+            paths = layout_of(current).bucket_paths(path)
+            buckets = self.read(paths, ZNRecord.from_bytes)
+            self._bucket_faults.pop(path, None)
+            for where, bucket in zip(paths, buckets, strict=True):
+                if bucket is None and (fault := self.fault(where)) is not None:
+                    self._bucket_faults[path] = fault
+                    return None
             parts = (current, *(bucket for bucket in buckets if bucket is not None))
             if len(parts) == len(buckets) + 1:
                 known = self._merged.get(path)
@@ -141,6 +158,13 @@ class WatchedCache:
             f"the buckets of '{path}' keep changing while they are read; reading again", path=path
         )
 
+    def fault(self, path: str) -> Unreadable | None:
+        """Why the record that was read last is None although its node is there; None if the node is not."""
+        entry = self._data.get(path)
+        if entry is None:
+            return None
+        return entry.value if isinstance(entry.value, Unreadable) else self._bucket_faults.get(path, _EMPTY)
+
     def _stale(self, paths: Sequence[str], entries: dict[str, _Entry], dirty: set[str]) -> list[str]:
         return [path for path in paths if path not in entries or path in dirty]
 
@@ -149,7 +173,7 @@ class WatchedCache:
         if entry is None:
             return None
         entry.last_pass = self._pass
-        return entry.value
+        return None if isinstance(entry.value, Unreadable) else entry.value
 
     def _data_changed(self, path: str) -> None:
         self._dirty_data.add(path)
@@ -165,12 +189,12 @@ class WatchedCache:
         return not self._dirty_data and not self._dirty_children
 
 
-def _decoded(data: bytes, path: str, decode: Decode[T]) -> T | None:
+def _decoded(data: bytes, path: str, decode: Decode[T]) -> T | Unreadable | None:
     try:
         return decode(data, path) if data else None
     except DecodeError as error:
         logger.warning("leaving out a record that cannot be read path=%s cause=%s", path, error)
-        return None
+        return Unreadable(error.message)
 
 
 class _Refresh:

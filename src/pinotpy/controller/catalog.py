@@ -6,7 +6,8 @@ fences, so that a controller that no longer leads changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pinotpy.cluster import table_state
@@ -15,7 +16,7 @@ from pinotpy.cluster.instance_partitions import InstancePartitionsRecords
 from pinotpy.cluster.lineage import DEFAULT_AGES, Ages, LineageEvent
 from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
 from pinotpy.cluster.property_store import PropertyStore, table_config_record
-from pinotpy.cluster.records import ZNRecord
+from pinotpy.cluster.records import ZNRecord, damaged_record
 from pinotpy.cluster.segment_deletions import SegmentDeletions
 from pinotpy.cluster.segment_lineage import SegmentLineage, lineage_from_bytes
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
@@ -37,7 +38,7 @@ from pinotpy.cluster.table_changes import (
 from pinotpy.cluster.views import ONLINE, IdealState, InstanceConfig, PartitionStates
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.errors import NoNodeError
+from pinotpy.errors import InvalidConfigError, NoNodeError
 from pinotpy.names import TableType, raw_table_name, table_name_with_type
 
 
@@ -94,7 +95,10 @@ class Catalog:
 
     def schema(self, name: str) -> StoredSchema | None:
         record = self._properties.schema(name)
-        return None if record is None else StoredSchema(Schema.from_json(record.value, is_stored=True), record.version)
+        if record is None:
+            return None
+        with _stored_as(self.paths.schema(name)):
+            return StoredSchema(Schema.from_json(record.value, is_stored=True), record.version)
 
     def schema_of_table(self, name: str) -> Schema | None:
         """The schema of a table, given with or without type; None if there is no such table or schema."""
@@ -126,7 +130,8 @@ class Catalog:
         record = self._properties.table_config(name)
         if record is None:
             return None
-        return StoredTable(TableConfig.from_json(record.value, is_stored=True), record.version, record.modified_id)
+        with _stored_as(self.paths.table_config(name)):
+            return StoredTable(TableConfig.from_json(record.value, is_stored=True), record.version, record.modified_id)
 
     def table_times(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Creation and last change of each table in ms since the epoch, 0 where unknown.
@@ -313,6 +318,15 @@ class Catalog:
 
     def _apply(self, table: str, change: TableChange) -> None:
         table_state.apply(self.store, self.paths, table, change, fences=self.fences())
+
+
+@contextmanager
+def _stored_as(path: str) -> Iterator[None]:
+    """What is stored was checked before: that it is not valid is no fault of who asks now."""
+    try:
+        yield
+    except InvalidConfigError as error:
+        raise damaged_record(f"what is stored at '{path}' is not valid: {error.message}", path) from error
 
 
 def states_by_server(view: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
 from pinotpy.cluster.views import STREAM_PARTITIONS, ExternalView, IdealState, InstanceConfig, LiveInstance
 from pinotpy.data_types import DataType
-from pinotpy.errors import ServerUnreachableError, TableNotFoundError
+from pinotpy.errors import DamagedRecordError, ServerUnreachableError, TableNotFoundError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.model.context import ColumnRef, QueryContext, QueryKind, QueryOptions
 from pinotpy.query.model.options import columns_without_nulls, with_columns_without_nulls, with_counted_columns
@@ -347,3 +347,34 @@ def test_what_each_half_says_of_nulls_and_after_a_change_what_it_says_then(
     cluster.view = replace(plain, ideal_states=states, table_configs={TABLE: {}} | configs)
     assert cluster.catalog.resolve("Games", Dialect.SQL).null_handling == expected
     assert cluster.catalog.resolve(TABLE, Dialect.SQL).null_handling == expected[:1]
+
+
+@pytest.mark.parametrize("part", ["schemas", "table_configs", "ideal_states"])
+def test_a_record_that_cannot_be_read_is_not_one_that_is_not_there(part: str) -> None:
+    key = "Games" if part == "schemas" else TABLE
+    whole = view()
+    cluster = Cluster(replace(whole, **{part: {}, "unreadable": {(part, key): "it is no JSON"}}))  # type: ignore[arg-type]
+    for spelt in ("Games", "gAMES", TABLE):
+        assert cluster.catalog.true_name(spelt, Dialect.SQL) == "Games"
+        with pytest.raises(DamagedRecordError, match="it is no JSON"):
+            cluster.catalog.resolve(spelt, Dialect.SQL)
+    assert cluster.view.table_names() == {TABLE}
+    cluster.view = whole
+    assert cluster.catalog.resolve("Games", Dialect.SQL).halves
+
+
+@pytest.mark.parametrize("part", ["table_configs", "ideal_states"])
+def test_one_half_does_not_answer_for_a_half_that_cannot_be_read(part: str) -> None:
+    cluster = Cluster(replace(view(), unreadable={(part, "Games_REALTIME"): "it is no JSON"}))
+    if part == "table_configs":
+        ideal = {**cluster.view.ideal_states, "Games_REALTIME": IdealState("Games_REALTIME", {})}
+        cluster.view = replace(cluster.view, ideal_states=ideal)
+    with pytest.raises(DamagedRecordError, match="Games_REALTIME"):
+        cluster.catalog.resolve("Games", Dialect.SQL)
+    assert cluster.catalog.resolve(TABLE, Dialect.SQL).halves
+
+
+def test_where_nobody_can_read_what_is_served_no_segment_is_taken_for_a_new_one() -> None:
+    whole = view()
+    cluster = Cluster(replace(whole, external_views={}, unreadable={("external_views", TABLE): "it is no JSON"}))
+    assert cluster.catalog.resolve("Games", Dialect.SQL).halves[0].routing.replicas == {"s0": (), "s1": ()}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -165,3 +166,19 @@ def test_of_tables_whose_names_differ_in_letter_case_alone_only_the_exact_spelli
     assert error["errorCode"] == NOT_THERE and "write 'ev_twin'" in error["message"] and "EV_twin" not in str(error)
     one, none = (json.dumps(refused(name, RIGHTS)).replace(name, "X") for name in ("Ev_Own", "Ev_Not"))
     assert one == none
+
+
+def test_a_table_whose_config_cannot_be_read_is_still_there_for_those_who_may_see_it() -> None:
+    scene = Scene()
+    unreadable = {("table_configs", f"{name}_OFFLINE"): "it is no JSON" for name in ("other", "Other_hidden")}
+    configs = {name: config for name, config in scene.view.table_configs.items() if "ther" not in name}
+    scene.view = replace(scene.view, table_configs=configs, unreadable=unreadable)
+    (error, *_) = scene.ask("SELECT COUNT(*) FROM other")["exceptions"]
+    assert error["errorCode"] == 450 and "it is no JSON" in error["message"]
+    (error, *_) = scene.ask("SELECT COUNT(*) FROM other_hidden")["exceptions"]
+    assert error["errorCode"] == NOT_THERE and "JSON" not in error["message"]
+    scene.ask("SELECT table_name FROM information_schema.tables LIMIT 100")
+    listed = {row["table_name"] for row in scene.rows}
+    assert {"other", "ev_open"} <= listed and "Other_hidden" not in listed
+    scene.ask("SELECT * FROM system.tables LIMIT 100")
+    assert "other_OFFLINE" in str(scene.rows) and "Other_hidden" not in str(scene.rows)

@@ -17,6 +17,7 @@ from pinotpy.cluster.spectator import ClusterView
 from pinotpy.cluster.time_boundary import DAY_MS, HOUR_MS, time_boundary
 from pinotpy.cluster.views import ExternalView, IdealState, LiveInstance
 from pinotpy.config.schema import Schema
+from pinotpy.errors import DamagedRecordError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.model.context import And, Bound, Comparison, Or, Predicate, QueryContext, QueryKind
 
@@ -66,7 +67,7 @@ def test_without_times_or_a_time_column_there_is_none() -> None:
     assert time_boundary([record("a", -62_135_596_800_000)], texts, "day", is_hourly=False) is None, "before the year 1"
 
 
-def resolved(offline: dict[str, int | None], absent: tuple[str, ...] = ()) -> Target:
+def resolved(offline: dict[str, int | None], absent: tuple[str, ...] = (), unreadable: str = "") -> Target:
     states = {name: {"A": "ONLINE"} for name in offline}
     reached = {name: replicas for name, replicas in states.items() if name not in absent}
     config = {"segmentsConfig": {"timeColumnName": "day"}}
@@ -77,7 +78,8 @@ def resolved(offline: dict[str, int | None], absent: tuple[str, ...] = ()) -> Ta
         instance_configs={},
         table_configs={"t_OFFLINE": config, "t_REALTIME": config},
         schemas={"t": schema()},
-        segments={"t_OFFLINE": {name: record(name, end_ms) for name, end_ms in offline.items()}},
+        segments={"t_OFFLINE": {name: record(name, end_ms) for name, end_ms in offline.items() if name != unreadable}},
+        unreadable={("segments", f"t_OFFLINE/{unreadable}"): "it is no JSON"} if unreadable else {},
     )
     return ClusterCatalog(lambda: view, ManualClock(NEWEST_MS)).resolve("t", Dialect.SQL)
 
@@ -105,3 +107,9 @@ def test_halves_that_nothing_divides_are_told() -> None:
     target = resolved({"a": None})
     assert target.boundary is None and "rows may count twice" in target.fault
     assert resolved({}).fault == "", "there is nothing offline"
+
+
+def test_a_record_that_cannot_be_read_divides_nothing() -> None:
+    with pytest.raises(DamagedRecordError, match="t_OFFLINE/b"):
+        resolved({"a": NEWEST_MS, "b": NEWEST_MS + 9 * DAY_MS}, unreadable="b")
+    assert resolved({"a": NEWEST_MS}, unreadable="removed").boundary is not None

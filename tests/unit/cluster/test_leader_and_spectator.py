@@ -10,6 +10,7 @@ import pytest
 from manual_dispatcher import ManualDispatcher
 
 from pinotpy.clock import ManualClock
+from pinotpy.cluster import buckets
 from pinotpy.cluster.buckets import plan_write, read_record
 from pinotpy.cluster.cluster_setup import create_cluster
 from pinotpy.cluster.instance_partitions import InstancePartitions, InstancePartitionsRecords
@@ -180,6 +181,45 @@ def test_a_view_has_the_replica_groups_that_are_stored(tree: MemoryTree) -> None
     store._dispatcher.deliver()  # type: ignore[attr-defined]
     spectator.step(False)
     assert not spectator.view.instance_partitions
+
+
+def test_a_view_tells_which_records_cannot_be_read(tree: MemoryTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "BUCKET_FROM", 0)
+    admin, store = open_store(tree), open_store(tree)
+    whole = ZNRecord("t_OFFLINE", {}, {f"s{number}": {"Server_a_1": "ONLINE"} for number in range(4)})
+    plan = plan_write(PATHS.ideal_state("t_OFFLINE"), None, whole)
+    for ops in plan.transactions():
+        admin.multi(ops)
+    put(admin, PATHS.ideal_state("other_OFFLINE"), ZNRecord("other_OFFLINE", {}, {"x": {"Server_a_1": "ONLINE"}}))
+    (bucket,) = admin.children(PATHS.ideal_state("t_OFFLINE"))
+    paths = {
+        ("schemas", "t"): PATHS.schema("t"),
+        ("table_configs", "t_OFFLINE"): PATHS.table_config("t_OFFLINE"),
+        ("external_views", "t_OFFLINE"): PATHS.external_view("t_OFFLINE"),
+        ("segments", "t_OFFLINE/s0"): PATHS.segment("t_OFFLINE", "s0"),
+        ("ideal_states", "t_OFFLINE"): f"{PATHS.ideal_state('t_OFFLINE')}/{bucket}",
+    }
+    good = ZNRecord("t", {"schemaJSON": "{}"})
+    for path in list(paths.values())[:4]:
+        admin.create(path, good.to_bytes(), make_parents=True)
+    spectator = Spectator(store, PATHS, with_segments=True)
+    spectator.step()
+    assert not spectator.view.unreadable and len(spectator.view.ideal_states["t_OFFLINE"].partitions) == 4
+    kept = {path: admin.get(path)[0] for path in paths.values()}
+    for garbage in (b"garbage", b""):
+        for path in paths.values():
+            admin.set(path, garbage)
+        spectator.step()
+        view = spectator.view
+        assert view.unreadable.keys() == paths.keys()
+        assert not garbage or all(paths[part] in cause for part, cause in view.unreadable.items())
+        assert "t_OFFLINE" not in view.ideal_states and "other_OFFLINE" in view.ideal_states
+        spectator.step()
+        assert spectator.view is view
+    for path, data in kept.items():
+        admin.set(path, data)
+    spectator.step()
+    assert not spectator.view.unreadable and len(spectator.view.ideal_states["t_OFFLINE"].partitions) == 4
 
 
 def test_without_hints_the_full_pass_still_finds_a_change(tree: MemoryTree) -> None:

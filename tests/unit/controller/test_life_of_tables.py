@@ -13,6 +13,7 @@ from controller_harness import PARTS_SCHEMA, PARTS_TABLE, Harness
 
 from pinotpy.clock import ManualClock
 from pinotpy.cluster.memory import Fault
+from pinotpy.cluster.records import ZNRecord
 from pinotpy.controller.deletion import purge_deleted_files
 from pinotpy.controller.periodic.broker_resource import BrokerResourceValidation
 from pinotpy.controller.periodic.retention import RetentionManager, is_expired, retention_ms
@@ -431,6 +432,32 @@ def test_paths_of_old_clients_do_what_the_newer_ones_do(harness: Harness, segmen
     assert http.post("/instances/Server_localhost_8098/state", content="disable").json() == {
         "status": "Request to disable instance Server_localhost_8098 is successful"
     }
+
+
+def test_a_damaged_record_is_the_clusters_fault_and_is_not_written_over(harness: Harness) -> None:
+    harness.add_parts()
+    paths = harness.paths
+    records = {
+        paths.schema("parts"): ["/schemas/parts", "/tables/parts/schema"],
+        paths.table_config("parts_OFFLINE"): ["/tables/parts", "/tables/parts/size", "/debug/tables/parts"],
+        paths.ideal_state("parts_OFFLINE"): ["/segments/parts", "/tables/parts/idealstate", "/debug/tables/parts"],
+    }
+    for path, routes in records.items():
+        good, _ = harness.store.get(path)
+        for garbage in (b"garbage", b"", ZNRecord("parts", {"schemaJSON": "{}", "tableName": "x"}).to_bytes()):
+            if path in paths.ideal_state("parts_OFFLINE") and garbage[:1] == b"{":
+                continue  # that is an ideal state
+            harness.store.set(path, garbage)
+            for route in routes:
+                answer = harness.http.get(route)
+                assert answer.status_code == 500, (route, garbage, answer.text)
+                assert "damaged" in answer.json()["error"] and "parts" in answer.json()["error"], answer.text
+            if "SCHEMAS" in path:
+                assert harness.post_json("/schemas", PARTS_SCHEMA).status_code == 500
+            assert harness.store.get(path)[0] == garbage
+        harness.store.set(path, good)
+        for route in routes:
+            assert harness.http.get(route).status_code == 200, route
 
 
 def test_a_new_table_is_not_named_as_another_but_for_letter_case(start: Callable[..., Harness], tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ Row = tuple[Any, ...]
 
 def visible_tables(view: ClusterView, viewer: Viewer) -> list[str]:
     """Names without type of the tables that the caller may see, sorted."""
-    return [name for name in sorted({raw_table_name(name) for name in view.table_configs}) if viewer.may_see(name)]
+    return [name for name in sorted({raw_table_name(name) for name in view.table_names()}) if viewer.may_see(name)]
 
 
 class Schemas:
@@ -39,6 +39,8 @@ class Schemas:
     def of(self, view: ClusterView, table: str) -> tuple[Schema | None, str]:
         """A table's schema, or None and why there is none."""
         document: Mapping[str, Any] | None = view.schemas.get(table)
+        if (cause := view.unreadable.get(("schemas", table))) is not None:
+            return None, cause
         if document is None:
             return None, "the cluster has no schema of the table's name"
         known = self._known.get(table)

@@ -63,14 +63,14 @@ def _halves(view: ClusterView, viewer: Viewer) -> Iterator[tuple[str, TableType,
     for table in visible_tables(view, viewer):
         for kind in TableType:
             name = table_name_with_type(table, kind)
-            if name in view.table_configs:
+            if view.has_table(name):
                 yield table, kind, name
 
 
 def _tables(view: ClusterView, viewer: Viewer, schemas: Schemas) -> Iterator[Row]:
     for table, kind, name in _halves(view, viewer):
         ideal = view.ideal_states.get(name)
-        config = view.table_configs[name]
+        config = view.table_configs.get(name, {})
         tenants = _section(config, "tenants")
         found = [one for one in _segments_of(view, name) if one.is_queried]
         yield (
