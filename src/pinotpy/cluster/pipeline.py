@@ -21,7 +21,7 @@ from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.reconcile_loop import ReconcileLoop
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.state_model import STATE_MODELS, StateModel
-from pinotpy.cluster.store import Check, ClusterStore, SessionEvent
+from pinotpy.cluster.store import Check, ClusterStore, Delete, SessionEvent
 from pinotpy.cluster.transitions import InstanceView, Transition, contents_served, plan_resource
 from pinotpy.cluster.views import (
     STATE_TRANSITION,
@@ -276,7 +276,7 @@ class TransitionPipeline:
         contents: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         path = self._paths.external_view(resource)
-        stored = self._views.pop(resource, None) or read_record(self._store, path)
+        stored = self._views.pop(resource, None) or self._stored_view(path, fences)
         if partitions is None:
             if stored is not None:
                 for ops in in_multis(plan_delete(self._store, path, stored)):
@@ -296,6 +296,17 @@ class TransitionPipeline:
         new_stored = read_record(self._store, path) if plan.prepare or stored is None else stored.after(plan, record)
         if new_stored is not None:
             self._views[resource] = new_stored
+
+    def _stored_view(self, path: str, fences: Sequence[Check]) -> StoredRecord | None:
+        """What is stored; one that cannot be read is removed, as it is made anew of what instances say."""
+        try:
+            return read_record(self._store, path)
+        except DecodeError as error:
+            logger.warning("writing an external view anew that cannot be read path=%s cause=%s", path, error)
+        deletes = [Delete(f"{path}/{name}") for name in self._store.children(path)]
+        for ops in in_multis([*deletes, Delete(path)]):
+            self._store.multi([*fences, *ops])
+        return None
 
     def _send(
         self, steps: list[tuple[Transition, str]], live: dict[str, _LiveInstanceView], fences: tuple[Check, ...]

@@ -200,3 +200,25 @@ def test_a_table_in_buckets_is_served_and_its_view_is_in_buckets(
     assert len([path for path in before if before[path] != after.versions[path]]) == 1, (
         "one changed segment writes one bucket"
     )
+
+
+@pytest.mark.parametrize("bucket_from", [5_000, 0], ids=["whole", "in buckets"])
+def test_an_external_view_that_cannot_be_read_is_made_anew_and_stops_no_other(
+    fixture: Fixture, monkeypatch: pytest.MonkeyPatch, bucket_from: int
+) -> None:
+    monkeypatch.setattr(buckets, "BUCKET_FROM", bucket_from)
+    for table in ("a_OFFLINE", "t_OFFLINE"):
+        fixture.put_ideal_state(table, 2)
+        fixture.put_current_state(table, {"s0": "ONLINE"})
+    fixture.step()
+    path = PATHS.external_view("a_OFFLINE")
+    for place in range(2 if fixture.admin.children(path) else 1):
+        fixture.admin.set([path, *(f"{path}/{name}" for name in fixture.admin.children(path))][place], b"garbage")
+        for table in ("a_OFFLINE", "t_OFFLINE"):
+            fixture.put_current_state(table, {"s0": "ONLINE", "s1": "ONLINE"})
+        for _ in range(4):
+            fixture.step()
+        for table in ("a_OFFLINE", "t_OFFLINE"):
+            assert fixture.view(table) == {"s0": {SERVER: "ONLINE"}, "s1": {SERVER: "ONLINE"}}
+            fixture.put_current_state(table, {"s0": "ONLINE"})
+        fixture.step()
