@@ -472,7 +472,9 @@ def _same_decimal_but_rounded(one: Any, other: Any) -> bool:
 
 
 def _millis(text: str) -> int:
-    """Milliseconds of a TIMESTAMP as SQL prints it."""
+    """Milliseconds of a TIMESTAMP as SQL prints it: beyond the year 9999 they are what is printed."""
+    if text.removeprefix("-").isdecimal():
+        return int(text)
     return round(datetime.fromisoformat(f"{text.ljust(23, '0')}+00:00").timestamp() * 1000)
 
 
