@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Final
@@ -59,14 +60,23 @@ class DataFolder:
 
     def make(self) -> None:
         """Make what is missing, with mode 0700, and mark it with the layout's version. Raises what `check` raises, and
-        OSError.
+        UserError for a folder that cannot be written: nothing that runs there could be looked after.
         """
         self.check()
-        make_private_folder(self.path)
-        make_private_folder(self.logs)
-        file = self.path / _VERSION_FILE
-        if not file.exists():
-            write_atomically(file, f"{LAYOUT_VERSION}\n")
+        try:
+            make_private_folder(self.path)
+            make_private_folder(self.logs)
+            file = self.path / _VERSION_FILE
+            if not file.exists():
+                write_atomically(file, f"{LAYOUT_VERSION}\n")
+            for folder in (self.path, self.logs):
+                with tempfile.TemporaryFile(dir=folder) as trial:
+                    trial.write(b"a full disk takes names, and no bytes")
+        except OSError as error:
+            raise UserError(
+                f"the data folder '{self.path}' cannot be written: {(error.strerror or str(error)).lower()}; "
+                f"{storage_remedy(error)}"
+            ) from error
 
     def check(self) -> None:
         """Raises UserError for a folder of something else, UnsupportedVersionError for one of another version."""

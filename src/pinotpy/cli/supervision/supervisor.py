@@ -25,7 +25,7 @@ from pinotpy.cli.supervision.restart_policy import ENDS_MAX, WINDOW_S, RestartPo
 from pinotpy.cli.supervision.state_file import ClusterState, DaemonState, Failure, Phase
 from pinotpy.client.controller import ControllerClient
 from pinotpy.clock import Clock, SystemClock
-from pinotpy.errors import RemoteError
+from pinotpy.errors import RemoteError, UserError, storage_remedy
 from pinotpy.service.zookeeper_jars import find_jars
 
 # A machine that does much else takes its time; one that hangs is started anew.
@@ -75,10 +75,11 @@ class Supervisor:
     def start(self) -> None:
         """Returns when queries work; what does not answer although all that can serve does is in `state.warnings`.
 
-        Raises RemoteError or UserError with what a daemon said that did not start, StopAskedError.
+        Raises RemoteError or UserError with what a daemon said that did not start, StopAskedError; UserError if
+        state.json cannot be written: who waits for the start, looks or stops would not learn what runs.
         """
         make_room(self.folder, self.layout, self._tell, self._pause)
-        self._save()
+        self._save_or_fail()
         self._shorten_logs()
         if not first_are_compiled():
             self._do("compiling kernels, once for this CPU")
@@ -92,7 +93,7 @@ class Supervisor:
         self._do("waiting until every table answers")
         self.state.warnings = self._wait_for_answers()
         self.state.phase, self.state.doing = Phase.SERVING, ""
-        self._save()
+        self._save_or_fail()
 
     def _shorten_logs(self) -> None:
         for log in self.folder.logs.glob("*.log"):
@@ -234,6 +235,15 @@ class Supervisor:
     def _enter(self, state: DaemonState, phase: Phase) -> None:
         state.phase, state.since_ms = phase, self._clock.now_ms()
         self._save()
+
+    def _save_or_fail(self) -> None:
+        try:
+            self.state.save(self.folder)
+        except OSError as error:
+            raise UserError(
+                f"state.json in the data folder '{self.folder.path}' cannot be written: "
+                f"{(error.strerror or str(error)).lower()}; {storage_remedy(error)}"
+            ) from error
 
     def _save(self) -> None:
         try:

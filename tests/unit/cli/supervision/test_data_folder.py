@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,26 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"holds other files \(thesis.tex…\) and no cluster"):
         DataFolder(tmp_path).make()
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = DataFolder(tmp_path / "data")
+    folder.make()
+    left = sorted(folder.path.rglob("*"))
+    real = os.open
+
+    def denied(path: Any, flags: int, *arguments: Any, **named: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, flags, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", denied)  # modes do not stop the superuser
+    with pytest.raises(UserError, match=r"data' cannot be written: permission denied; give this process the right to"):
+        folder.make()
+    monkeypatch.undo()
+    assert sorted(folder.path.rglob("*")) == left
 
 
 def test_a_second_holder_is_told_the_first_one_and_the_lock_dies_with_it(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from pinotpy.cli.supervision.restart_policy import ENDS_MAX
 from pinotpy.cli.supervision.state_file import ClusterState, Phase
 from pinotpy.cli.supervision.supervisor import START_TIMEOUT_S, StopAskedError, Supervisor
 from pinotpy.clock import ManualClock
-from pinotpy.errors import RemoteError
+from pinotpy.errors import RemoteError, UserError
 
 Eventually = Callable[..., float]
 
@@ -185,6 +185,29 @@ def test_what_a_killed_supervisor_left_is_ended_before_the_start(
         assert trial.toys.ends[-1] == "start-zookeeper"
     finally:
         second.stop()
+
+
+def test_a_start_whose_state_cannot_be_written_fails_rather_than_let_its_caller_wait_for_ever(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> None:
+        raise OSError(13, "Permission denied")
+
+    real = ClusterState.save
+    monkeypatch.setattr(ClusterState, "save", denied)
+    expected = "state.json in the data folder .* cannot be written: permission denied; give this process the right"
+    with pytest.raises(UserError, match=expected):
+        trial.supervisor.start()
+    assert not trial.supervisor.cluster.daemons, "nothing was started"
+
+    def fails_in_the_end(state: ClusterState, folder: DataFolder) -> None:
+        if state.phase is Phase.SERVING:
+            denied()
+        real(state, folder)
+
+    monkeypatch.setattr(ClusterState, "save", fails_in_the_end)
+    with pytest.raises(UserError, match=expected):
+        trial.supervisor.start()
 
 
 def test_a_full_disk_ends_no_daemon(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
