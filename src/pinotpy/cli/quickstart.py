@@ -175,7 +175,8 @@ class Quickstart:
         is_going_on = ClusterLayout.load(self.folder) is not None
         self._layout = open_layout(self.folder, self._ports, None if is_going_on else NUM_SERVERS, CLUSTER, self.say)
         if is_going_on:
-            self.console.print(f"going on with the data in {self.directory}", soft_wrap=True)
+            for text in (f"going on with the data in {self.directory}", *self._layout.warnings(self.folder.path)):
+                self.console.print(text, soft_wrap=True, markup=False)
             if self._zk_address is None:  # else its own ZooKeeper's port may be another's by now
                 make_room(self.folder, self._layout, self.say)
         with beside(self._find_jars, self.say) as wait_for_jars:

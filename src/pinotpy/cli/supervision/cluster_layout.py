@@ -121,6 +121,17 @@ class ClusterLayout:
             **servers,
         }
 
+    def warnings(self, folder: Path) -> list[str]:
+        """What users of a folder that was moved should know."""
+        if folder == self.folder:
+            return []
+        return [
+            f"warning: the data folder was '{self.folder}' before, it is '{folder}' now. Its segments and their "
+            "archives came with it. Only what names the old place itself is not found there: streams of files, and "
+            "archives that stay where they were pushed from (metadata pushes, pushes by URI), if they lay below it. A "
+            "link at the old place mends it"
+        ]
+
     def all_ports(self) -> dict[str, int]:
         """What it is for → port."""
         admin = {f"server-{number} (admin)": port for number, (_, port) in enumerate(self.servers)}

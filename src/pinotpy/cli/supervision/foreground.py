@@ -95,11 +95,6 @@ def open_layout(
             before = kept.ports().get(daemon)
             if before != port:
                 tell(f"{daemon} has port {port} from now on" + (f"; it was {before}" if before else ""))
-        if layout.folder != folder.path:
-            tell(
-                f"warning: the data folder was '{layout.folder}' before. Segments are recorded with archives below "
-                "that name: those that a server must fetch again will not be found, unless it leads here (a link does)"
-            )
     if layout != kept:
         layout.save(folder)
     return layout

@@ -91,7 +91,7 @@ class Supervisor:
         self._do(f"starting {', '.join(others)}")
         self._start(others)
         self._do("waiting until every table answers")
-        self.state.warnings = self._wait_for_answers()
+        self.state.warnings = [*self.layout.warnings(self.folder.path), *self._wait_for_answers()]
         self.state.phase, self.state.doing = Phase.SERVING, ""
         self._save_or_fail()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,14 @@ def test_all_start_and_are_stopped_in_order(trial: Trial) -> None:
         "start-broker", "start-server", "start-server", "start-controller", "start-zookeeper",
     ]  # fmt: skip
     assert trial.kept.phase is Phase.STOPPED and trial.kept.living() == {}
+
+
+def test_a_folder_that_was_moved_is_warned_of_wherever_the_state_is_shown(trial: Trial) -> None:
+    trial.supervisor.layout = replace(trial.supervisor.layout, folder=Path("/old/place"))
+    trial.supervisor.start()
+    moved, other = trial.kept.warnings
+    assert moved.startswith(f"warning: the data folder was '/old/place' before, it is '{trial.folder.path}' now")
+    assert "Its segments and their archives came with it" in moved and other == "table t does not answer"
 
 
 def test_what_died_is_started_again_after_its_wait_and_says_why(trial: Trial) -> None:
