@@ -166,7 +166,7 @@ def load(
     if existing is None:
         if table in client.tables():
             raise AlreadyExistsError(f"table '{table}' was made meanwhile")
-        unread |= set(client.add_schema(readings[0].schema.to_json_dict()).get("unrecognizedProperties") or ())
+        unread |= set(_add_schema(client, readings[0].schema).get("unrecognizedProperties") or ())
         unread |= set(client.add_table(readings[0].table_config.to_json_dict()).get("unrecognizedProperties") or ())
     before = {name for names in client.segments(table).values() for name in names} if existing is not None else set()
     archives = [archive for reading in readings for archive in reading.archives]
@@ -226,6 +226,23 @@ def build_and_load(
         if existing is not None:
             raise
     return tried(existing_table(client, request.table), work_dir / "second")
+
+
+def _add_schema(client: ControllerClient, schema: Schema) -> dict[str, Any]:
+    """Add the schema of a new table. Raises UserError where one of an earlier table is there that it does not fit."""
+    try:
+        return client.add_schema(schema.to_json_dict())
+    except UserError as error:
+        name = schema.schema_name
+        _, found, details = error.message.partition("Incompatibility Details:\n")
+        if not found:
+            raise
+        differences = [line.removeprefix("- ") for line in details.splitlines() if line.startswith("- ")]
+        raise UserError(
+            f"there is no table '{name}', but a schema of this name, which an earlier table may have left, and the "
+            f"files do not fit it. {'; '.join(differences)}. Delete it by `pinotpy delete-schema {name}`, which "
+            "is refused if a table uses it, and load again, or name another table by --table"
+        ) from error
 
 
 def _ms(seconds: float) -> int:

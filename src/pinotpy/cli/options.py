@@ -53,6 +53,15 @@ MemoryShare = Annotated[
 ]
 ReadyFile = Annotated[Path | None, typer.Option("--ready-file", help="file to write address and pid to once ready")]
 
+
+def one_name(command: str, what: str, examples: str, argument: str | None, option: str | None) -> str:
+    """A name that is given as the argument or as an option. Raises UserError for none, and for two."""
+    name = argument or option
+    if name is None or (argument and option and argument != option):
+        raise UserError(f"expected the name of one {what}: pinotpy {command} {what.upper()}, such as {examples}")
+    return name
+
+
 # --- of clients ----------------------------------------------------------------------------------------------------
 
 ControllerUrl = Annotated[str, typer.Option("--controller-url", help="controller", envvar="PINOTPY_CONTROLLER_URL")]

@@ -65,6 +65,22 @@ def test_delete_table_takes_the_name_as_other_commands_do(pinotpy: Any, harness:
     assert harness.controller.catalog.table_names() == []
 
 
+def test_a_schema_that_outlives_its_table_is_told_and_load_says_what_does_not_fit_it(
+    pinotpy: Any, harness: Harness, tmp_path: Path
+) -> None:
+    url = ("--controller-url", harness.server.url)
+    told = pinotpy("delete-table", "parts_OFFLINE", "--yes", *url).out
+    assert "the schema 'parts' stays" in told and "delete-schema parts deletes it" in told
+    (tmp_path / "parts.csv").write_text("part,colour\n1,red\n")
+    ended = pinotpy("load", tmp_path / "parts.csv", *url)
+    assert ended.status == 1 and "there is no table 'parts', but a schema of this name" in ended.err
+    assert "do not fit it. Missing columns: [" in ended.err and "amount" in ended.err
+    assert "by `pinotpy delete-schema parts`, which" in ended.err
+    assert pinotpy("delete-schema", "parts", "--yes", *url).status == 0
+    assert "such as flights" in pinotpy("delete-schema", "--yes", *url).err
+    assert harness.controller.catalog.schema("parts") is None
+
+
 @pytest.mark.parametrize(
     ("name", "proposed"),
     [

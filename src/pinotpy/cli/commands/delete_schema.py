@@ -16,9 +16,11 @@ NAME = "delete-schema"
 @takes(controller_options)
 def run(
     common: ControllerOptions,
-    schema_name: Annotated[str, typer.Option("--schema-name", help="name of the schema")],
+    schema: Annotated[str | None, typer.Argument(metavar="SCHEMA", help="name of the schema")] = None,
+    option_name: Annotated[str | None, typer.Option("--schema-name", help="the same, as an option")] = None,
     yes: options.Yes = False,
 ) -> None:
+    schema_name = options.one_name(NAME, "schema", "flights", schema, option_name)
     confirm(f"Delete schema '{schema_name}'", yes=yes)
     with common.client() as client:
         common.print_status(client.delete_schema(schema_name))
