@@ -18,7 +18,7 @@ from object_storage import MISSING_S3, S3Server
 from sniffed_files import of_reading
 
 from pinotpy.cli.loading import LoadRequest, build, table_name_of
-from pinotpy.errors import PinotError
+from pinotpy.errors import PinotError, UserError
 from pinotpy.ingest.sniffing.guess import Wishes
 
 CONTENT = gzip.compress("id;Ort;Preis\n1;Köln;1,50\n2;Bonn;20,25\n".encode())
@@ -87,3 +87,9 @@ def test_a_file_is_read_from_where_it_lies(door: Door, tmp_path: Path) -> None:
 def test_what_is_not_there_is_named(door: Door, tmp_path: Path) -> None:
     with pytest.raises(PinotError, match=r"none\.csv"):
         build(LoadRequest([door.uri("none.csv")], "t", Wishes()), tmp_path, None, lambda step, done, total: None)
+
+
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:9/", "http://127.0.0.1:9", "http://127.0.0.1:9/?x=1", "http://h/.."])
+def test_an_address_without_a_file_is_told_by_itself(uri: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^'http.*' names no file, expected the address of one"):
+        build(LoadRequest([uri], "t", Wishes()), tmp_path, None, lambda step, done, total: None)

@@ -17,7 +17,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import AlreadyExistsError, NotFoundError, PinotError, RemoteError, UserError
 from pinotpy.fs.file_systems import file_system_for
-from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, local_path, scheme_of
+from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, local_path, masked, scheme_of
 from pinotpy.ingest.readers.spec import InputFile
 from pinotpy.ingest.sniffing.building import Reading, build_files
 from pinotpy.ingest.sniffing.column_names import plain_name_of
@@ -104,7 +104,10 @@ def local_files(files: Sequence[str], work_dir: Path) -> list[InputFile]:
                 raise NotFoundError(f"no file '{uri}'", file=uri)
             found.append(InputFile(path))
         else:
-            path = work_dir / f"input-{number}" / file_name(uri)
+            name = file_name(uri)
+            if name in ("", ".", ".."):
+                raise UserError(f"'{masked(uri)}' names no file, expected the address of one, such as …/data.csv")
+            path = work_dir / f"input-{number}" / name
             path.parent.mkdir(parents=True)
             file_system_for(uri).fetch(uri, path)
             found.append(InputFile(path, shown=uri))
