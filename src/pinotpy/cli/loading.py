@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -174,21 +174,28 @@ def load(
     before = {name for names in client.segments(table).values() for name in names} if existing is not None else set()
     archives = [archive for reading in readings for archive in reading.archives]
     names = [archive.name.removesuffix(".tar.gz") for archive in archives]
-    done = 0
-    with ThreadPoolExecutor(_UPLOADS, "load-upload") as uploads:
-        for _ in uploads.map(lambda archive: client.upload_segment(archive, table), archives):
-            done += 1
-            tell("uploading", done, len(archives))
-    uploaded = time.perf_counter()
-    deadline = time.monotonic() + timeout_s
-    if names:
-        client.wait_until_online(
-            table, segments=names, timeout_s=timeout_s, progress=lambda online, every: tell("online", online, every)
-        )
+    arrived: list[Path] = []
+
+    def upload(archive: Path) -> None:
+        client.upload_segment(archive, table)
+        arrived.append(archive)
+
+    with _told_what_is_in(request, arrived, len(archives)):
+        with ThreadPoolExecutor(_UPLOADS, "load-upload") as uploads:
+            for done, _ in enumerate(uploads.map(upload, archives), 1):
+                tell("uploading", done, len(archives))
+        uploaded = time.perf_counter()
+        deadline = time.monotonic() + timeout_s
+        if names:
+            client.wait_until_online(
+                table, segments=names, timeout_s=timeout_s, progress=lambda online, every: tell("online", online, every)
+            )
+        records = client.segment_records(table)
     query = f'SELECT COUNT(*) AS num_rows FROM "{table}"' if not table.isidentifier() else (
         f"SELECT COUNT(*) AS num_rows FROM {table}"
     )  # fmt: skip
-    answer = _answer(client, table, query, broker_url, access, deadline)
+    num_rows = sum(int(record.get("segment.total.docs", 0)) for record in records.values())
+    answer = _answer(client, table, query, num_rows, broker_url, access, deadline)
     known = tuple(sorted(before & set(names)))
     took_ms = {"push": _ms(uploaded - began), "queryable": _ms(time.perf_counter() - uploaded)}
     return Loaded(readings, existing is None, known, query, answer, tuple(sorted(unread)), took_ms)
@@ -252,14 +259,35 @@ def _ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
+@contextmanager
+def _told_what_is_in(request: LoadRequest, arrived: list[Path], num_archives: int) -> Iterator[None]:
+    """A cluster that ends meanwhile keeps what it took, and the user learns what that is."""
+    try:
+        yield
+    except RemoteError as error:
+        if len(arrived) == num_archives:
+            kept = "all rows are uploaded and stay: queries see them once the cluster serves them"
+        else:
+            kept = f"{len(arrived)} of {num_archives} segments are known to be uploaded, and stay" + (
+                "" if request.again else ": the same files loaded again add what is missing, and nothing twice"
+            )
+        raise RemoteError(
+            f"{error.message.removesuffix('.')}. Of this load of table '{request.table}', {kept}", **error.context
+        ) from error
+
+
 def _answer(
-    client: ControllerClient, table: str, query: str, broker_url: str | None, access: Access, deadline: float
+    client: ControllerClient,
+    table: str,
+    query: str,
+    wanted: int,
+    broker_url: str | None,
+    access: Access,
+    deadline: float,
 ) -> dict[str, Any]:
     """The answer of a query as soon as it counts every row that the table's segments have."""
     from pinotpy.cli.asking import ask
 
-    records = client.segment_records(table)
-    wanted = sum(int(record.get("segment.total.docs", 0)) for record in records.values())
     last = "no broker answered"
     while True:
         try:

@@ -94,7 +94,9 @@ class ControllerOptions:
             try:
                 yield client
             except NotFoundError as error:
-                raise NotFoundError(error.message + _near_table(client, table), **error.context) from None
+                near = _near_table(client, table)
+                message = error.message.removesuffix(".") if near else error.message
+                raise NotFoundError(message + near, **error.context) from None
 
     def print_status(self, answer: dict[str, Any]) -> None:
         """The answer to a change: its status line, or all of it as JSON."""

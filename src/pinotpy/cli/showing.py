@@ -23,6 +23,12 @@ def utc(time_ms: int | float) -> str:
     return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def days_text(duration_ms: int) -> str:
+    """`0.5 days`, `99,999,999,999,999 days`."""
+    days = duration_ms / 86_400_000
+    return f"{days:g} days" if days < 100_000 else f"{days:,.0f} days"
+
+
 def bytes_text(size_bytes: int | None) -> str:
     """`12.3 MB`; `unknown` where nobody says (the controller's -1)."""
     from rich.filesize import decimal

@@ -110,6 +110,7 @@ def test_a_table_is_shown_with_config_schema_sizes_segments_and_state(
         ["show-retention", "part"],
         ["reload-segments", "--table-name", "part"],
         ["delete-table", "part", "--yes"],
+        ["restore-segments", "part", "--all"],
     ],
 )
 def test_of_a_table_that_is_not_there_a_near_name_is_told(
@@ -118,6 +119,7 @@ def test_of_a_table_that_is_not_there_a_near_name_is_told(
     with_segments(harness, build, "a")
     ended = call(*command)
     assert ended.status == 1 and ended.err.rstrip().endswith("; did you mean 'parts'?")
+    assert ".;" not in ended.err
     # The table is there, and what it lacks is another thing.
     assert "did you mean" not in call("annotate-segments", "parts", "nosegment").err
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from controller_harness import PARTS_TABLE, Harness, build_parts_segment, start_harness
 
+from pinotpy.cli.showing import days_text
 from pinotpy.clock import ManualClock
 from pinotpy.errors import UserError
 from pinotpy.names import check_table_name
@@ -52,6 +53,12 @@ def test_a_new_retention_says_which_segments_go(pinotpy: Any, harness: Harness, 
     assert "2019-04-16" in said and "): a. show-retention parts_OFFLINE lists them" in said
     assert "Retention deletes 2 segments" in updated("10") and "Retention" not in updated("1000")
     assert harness.controller.catalog.segment_names("parts_OFFLINE") == ["a", "b"], "it is only said"
+
+
+def test_long_retentions_are_shown_in_plain_digits() -> None:
+    assert [days_text(round(days * DAY_MS)) for days in (0.5, 150, 99_999_999_999_999)] == [
+        "0.5 days", "150 days", "99,999,999,999,999 days",
+    ]  # fmt: skip
 
 
 def test_delete_table_takes_the_name_as_other_commands_do(pinotpy: Any, harness: Harness) -> None:

@@ -7,20 +7,27 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from controller_harness import Harness, start_harness
+from controller_harness import PARTS_SCHEMA, PARTS_TABLE, Harness, start_harness
 from rich.console import Console
 from rich.progress import Progress
 
 from pinotpy.cli.load_showing import show_loaded
-from pinotpy.cli.loading import Loaded, LoadRequest, build, told_by
+from pinotpy.cli.loading import Loaded, LoadRequest, build, load, told_by
+from pinotpy.client.controller import ControllerClient
+from pinotpy.client.http_calls import Access
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.errors import RemoteError, ServerUnreachableError
+from pinotpy.ingest.sniffing.building import Reading
 from pinotpy.ingest.sniffing.guess import Wishes
 
 ROWS = "".join(f"{number};street {number};{number},5;1{number}.02.2021\n" for number in range(1, 8))
@@ -162,3 +169,44 @@ def test_a_load_without_rows_is_warned_of(tmp_path: Path, capsys: pytest.Capture
     show_loaded(Loaded(readings, True, (), "SELECT 1", {}), "t", "http://localhost:8000", as_json=True)
     told = capsys.readouterr().err
     assert told.count("warning: ") == 1 and "empty.csv' gives no row" in told
+
+
+@pytest.mark.parametrize(
+    ("taken", "told"),
+    [
+        (2, "2 of 3 segments are known to be uploaded, and stay: the same files loaded again add what is missing"),
+        (3, "all rows are uploaded and stay: queries see them once"),
+    ],
+)
+def test_a_cluster_that_ends_meanwhile_leaves_a_sentence_on_what_is_in(taken: int, told: str, tmp_path: Path) -> None:
+    class Ending:
+        """A controller that takes so many segments, and is gone."""
+
+        def __init__(self) -> None:
+            self.uploaded: list[Path] = []
+            self.lock = Lock()
+
+        def segments(self, table: str) -> dict[str, list[str]]:
+            return {}
+
+        def upload_segment(self, archive: Path, table: str) -> None:
+            with self.lock:
+                if len(self.uploaded) == taken:
+                    raise ServerUnreachableError("'http://c' cannot be reached: refused", url="http://c")
+                self.uploaded.append(archive)
+
+        def wait_until_online(self, *_: Any, **__: Any) -> None:
+            raise ServerUnreachableError("'http://c' cannot be reached: refused", url="http://c")
+
+    existing = Schema.from_json(PARTS_SCHEMA), TableConfig.from_json(PARTS_TABLE)
+    with pytest.raises(RemoteError, match=re.escape(f"reached: refused. Of this load of table 't', {told}")):
+        load(
+            cast(ControllerClient, Ending()),
+            LoadRequest(["t.csv"], "t", Wishes()),
+            Access(),
+            existing=existing,
+            readings=[cast(Reading, SimpleNamespace(archives=[Path(f"{number}.tar.gz") for number in range(3)]))],
+            broker_url=None,
+            timeout_s=1.0,
+            tell=lambda step, done, total: None,
+        )

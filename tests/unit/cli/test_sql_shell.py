@@ -240,7 +240,7 @@ def test_a_script_ends_at_its_first_error(sql: Any, tmp_path: Path) -> None:
     ended = sql("--file", file, "--format", "csv")
     assert ended.status == 1 and ended.out == '"1"\n1\n'
     assert "nope" in ended.err and f"statement 2 of 3, in line 2 of {file}, failed; the 1 after it" in ended.err
-    for wrong in ("\\nope", "\\timing maybe", "\\format xlsx", "\\d nope", "\\o a.xls", "\\d 'a"):
+    for wrong in ("\\nope", "\\timing maybe", "\\format xlsx", "\\d nope", "\\o a.xls", "\\o /no/such/a.csv", "\\d 'a"):
         ended = sql(wrong)
         assert ended.status == 1 and ended.err.startswith("error: "), wrong
     assert "did you mean \\timing?" in sql("\\timin").err and "did you mean parts?" in sql("\\d part").err

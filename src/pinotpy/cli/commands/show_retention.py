@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from pinotpy.cli.option_groups import ControllerOptions, controller_options, takes
-from pinotpy.cli.showing import counted, plain_table, utc
+from pinotpy.cli.showing import counted, days_text, plain_table, utc
 
 NAME = "show-retention"
-DAY_MS = 86_400_000
 
 
 @takes(controller_options)
@@ -39,7 +38,7 @@ def _print_plan(name: str, plan: dict[str, Any]) -> None:
         console.print(f"{name}: rows are kept for ever: {plan['reason']}", soft_wrap=True)
     else:
         console.print(
-            f"{name}: rows are kept for {kept_ms / DAY_MS:g} days; {counted(len(expired), 'segment')} would go now",
+            f"{name}: rows are kept for {days_text(kept_ms)}; {counted(len(expired), 'segment')} would go now",
             soft_wrap=True,
         )
     if expired:

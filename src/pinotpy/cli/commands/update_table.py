@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pinotpy.cli.option_groups import ControllerOptions, controller_options, takes
-from pinotpy.cli.showing import counted, some_of, utc
+from pinotpy.cli.showing import counted, days_text, some_of, utc
 from pinotpy.errors import PinotError, UserError
 from pinotpy.names import split_table_name
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pinotpy.client.controller import ControllerClient
 
 NAME = "update-table"
-_DAY_MS = 86_400_000
 
 
 @takes(controller_options)
@@ -70,7 +69,7 @@ def _tell_of_retention(client: ControllerClient, table: str) -> None:
         expired = plan.get("expiredSegments") or {}
         if not expired or plan["retentionMs"] is None:
             return
-        rows = f"rows older than {plan['retentionMs'] / _DAY_MS:g} days"
+        rows = f"rows older than {days_text(plan['retentionMs'])}"
         typer.echo(
             f"Retention deletes {counted(len(expired), 'segment')} of {table} at its next run ({rows}; the newest of "
             f"them is of {utc(max(expired.values()))}): {some_of(list(expired))}. show-retention {table} lists them; a "

@@ -146,7 +146,7 @@ class Session:
 
 
 def output_file(text: str) -> Path:
-    """The file of `\\o FILE`. UserError: its ending names no form that there is."""
+    """The file of `\\o FILE`. UserError: its ending names no form that there is, or it cannot be written."""
     path = Path(text).expanduser()
     if path.suffix.lower() not in _TEXT_ENDINGS:
         try:
@@ -154,6 +154,9 @@ def output_file(text: str) -> Path:
         except UserError:
             known = ", ".join([f".{each}" for each in FileFormat] + list(_TEXT_ENDINGS))
             raise UserError(f"expected a file whose name ends with one of {known}, found '{text}'") from None
+    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+        what = "is a folder" if path.is_dir() else f"is in '{path.parent}', which is no folder that can be written"
+        raise UserError(f"'{text}' {what}; expected a file's name in a folder that is there")
     return path
 
 
