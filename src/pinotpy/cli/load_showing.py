@@ -112,7 +112,29 @@ def _shown(readings: list[Reading], *, with_config: bool = True) -> Console:
         print_reading(console, reading)
     if with_config:
         print_documents(console, readings[0])
+    unread = unread_folders(readings)
+    if unread:
+        console.print(
+            f"[yellow]note[/yellow] not read: what folders of the paths say of {escape(', '.join(unread))}, as the "
+            "files have no such column; launch-data-ingestion-job makes columns of folders that the schema has",
+            soft_wrap=True,
+            highlight=False,
+        )
     return console
+
+
+def unread_folders(readings: list[Reading]) -> list[str]:
+    """Names of folders such as `day=2026-01-31` that are no column of the file that lies there."""
+    from pinotpy.ingest.folder_values import folder_texts
+
+    names: dict[str, None] = {}
+    for reading in readings:
+        own = {column.source for column in reading.sniffed.columns} | {
+            column.name for column in reading.sniffed.columns
+        }
+        below = reading.file.name.partition("?")[0]
+        names |= {name: None for name, _ in folder_texts(below) if name not in own}
+    return list(names)
 
 
 def _documents(readings: list[Reading], table: str) -> dict[str, Any]:
@@ -121,6 +143,7 @@ def _documents(readings: list[Reading], table: str) -> dict[str, Any]:
         "schema": readings[0].schema.to_json_dict(),
         "tableConfig": readings[0].table_document,
         "files": [document_of(reading) for reading in readings],
+        "unreadFolders": unread_folders(readings),
     }
 
 

@@ -20,6 +20,7 @@ from controller_harness import PARTS_SCHEMA, PARTS_TABLE, Harness, start_harness
 from rich.console import Console
 from rich.progress import Progress
 
+from pinotpy.cli.file_patterns import expanded
 from pinotpy.cli.load_showing import show_loaded
 from pinotpy.cli.loading import Loaded, LoadRequest, build, load, told_by
 from pinotpy.client.controller import ControllerClient
@@ -210,3 +211,20 @@ def test_a_cluster_that_ends_meanwhile_leaves_a_sentence_on_what_is_in(taken: in
             timeout_s=1.0,
             tell=lambda step, done, total: None,
         )
+
+
+def test_a_pattern_in_quotes_is_expanded_and_folders_that_are_no_column_are_told(pinotpy: Any, tmp_path: Path) -> None:
+    for name, column in (("day=2", "n"), ("day=10", "n"), ("n=3", "n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.csv").write_text(f"{column},m\n1,2\n")
+    pattern = f"{tmp_path}/*/*.csv"
+    for command in (("load", "--dry-run"), ("table", "infer")):
+        document = pinotpy(*command, "--json", pattern).document
+        assert document["table"] == "a" and document["unreadFolders"] == ["day"]
+        assert len(document["files"]) == 3
+    assert "not read: what folders of the paths say of day, as the" in pinotpy("load", "--dry-run", pattern).out
+    (tmp_path / "[1]*.csv").write_text("n\n1\n")
+    assert expanded([f"{tmp_path}/[1]*.csv", "-", "s3://b/*.csv"]) == [f"{tmp_path}/[1]*.csv", "-", "s3://b/*.csv"]
+    assert expanded([pattern]) == [f"{tmp_path}/{name}/a.csv" for name in ("day=10", "day=2", "n=3")]
+    ended = pinotpy("load", "--dry-run", f"{tmp_path}/*.parquet")
+    assert ended.status == 1 and f"no file matches '{tmp_path}/*.parquet'" in ended.err

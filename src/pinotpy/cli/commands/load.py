@@ -41,8 +41,10 @@ def run(
     ] = None,
     timeout_s: Annotated[float, typer.Option("--timeout-s", help="how long to wait until the rows are served")] = 120.0,
 ) -> None:
+    from pinotpy.cli.file_patterns import expanded
     from pinotpy.ingest.jobs.spare_workers import spare_workers
 
+    files = expanded(files)
     with spare_workers(files):  # they start while this process does
         from pinotpy.cli import loading, options
         from pinotpy.cli.job_running import ends_on_sigterm

@@ -24,8 +24,10 @@ def run(
     as_json: options.Json = False,
 ) -> None:
     from pinotpy.cli import loading
+    from pinotpy.cli.file_patterns import expanded
     from pinotpy.cli.load_showing import show_dry_run, write_documents
 
+    files = expanded(files)
     table = guessing.table or loading.table_name_of(files[0])
     with tempfile.TemporaryDirectory(prefix="pinotpy-infer-") as scratch:
         kept = loading.with_streams_kept(files, Path(scratch))
