@@ -166,12 +166,6 @@ def load(
     table = request.table
     began = time.perf_counter()
     unread: set[str] = set()
-    if existing is None:
-        if table in client.tables():
-            raise AlreadyExistsError(f"table '{table}' was made meanwhile")
-        unread |= set(_add_schema(client, readings[0].schema).get("unrecognizedProperties") or ())
-        unread |= set(client.add_table(readings[0].table_config.to_json_dict()).get("unrecognizedProperties") or ())
-    before = {name for names in client.segments(table).values() for name in names} if existing is not None else set()
     archives = [archive for reading in readings for archive in reading.archives]
     names = [archive.name.removesuffix(".tar.gz") for archive in archives]
     arrived: list[Path] = []
@@ -181,6 +175,14 @@ def load(
         arrived.append(archive)
 
     with _told_what_is_in(request, arrived, len(archives)):
+        if existing is None:
+            if table in client.tables():
+                raise AlreadyExistsError(f"table '{table}' was made meanwhile")
+            unread |= set(_add_schema(client, readings[0].schema).get("unrecognizedProperties") or ())
+            unread |= set(client.add_table(readings[0].table_config.to_json_dict()).get("unrecognizedProperties") or ())
+        before = (
+            {name for names in client.segments(table).values() for name in names} if existing is not None else set()
+        )
         with ThreadPoolExecutor(_UPLOADS, "load-upload") as uploads:
             for done, _ in enumerate(uploads.map(upload, archives), 1):
                 tell("uploading", done, len(archives))
@@ -265,7 +267,9 @@ def _told_what_is_in(request: LoadRequest, arrived: list[Path], num_archives: in
     try:
         yield
     except RemoteError as error:
-        if len(arrived) == num_archives:
+        if not arrived:
+            kept = "no segment is known to be uploaded"
+        elif len(arrived) == num_archives:
             kept = "all rows are uploaded and stay: queries see them once the cluster serves them"
         else:
             kept = f"{len(arrived)} of {num_archives} segments are known to be uploaded, and stay" + (

@@ -176,6 +176,7 @@ def test_a_load_without_rows_is_warned_of(tmp_path: Path, capsys: pytest.Capture
     ("taken", "told"),
     [
         (2, "2 of 3 segments are known to be uploaded, and stay: the same files loaded again add what is missing"),
+        (0, "no segment is known to be uploaded"),
         (3, "all rows are uploaded and stay: queries see them once"),
     ],
 )
