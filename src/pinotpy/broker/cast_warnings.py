@@ -19,6 +19,10 @@ from pinotpy.query.model.result_types import ExpressionTypes, columns_in, types_
 
 # More casts than these are not named.
 _NAMES_MAX: Final = 10
+# Shorter texts are searched for casts before their expressions are.
+_TEXT_CHARACTERS_MAX: Final = 16 << 10
+_EXPRESSIONS_MAX: Final = 200
+_CALLS_MAX: Final = 1_000
 _WRAPS: Final = {
     DataType.INT: (DataType.LONG, DataType.TIMESTAMP, DataType.BIG_DECIMAL),
     DataType.LONG: (DataType.BIG_DECIMAL,),
@@ -26,13 +30,17 @@ _WRAPS: Final = {
 }
 
 
-def cast_warnings(context: QueryContext) -> list[str]:
-    """That values beyond the type of a cast are other numbers: which casts, and what holds them."""
+def cast_warnings(context: QueryContext, text: str) -> list[str]:
+    """That values beyond the type of a cast are other numbers: which casts, and what holds them. text: of the query."""
     if context.dialect is not Dialect.SQL or context.explain:
         return []
-    casts = [call for call in calls_in(expressions_of(context)) if call.name == "cast"]
-    if not casts:
+    if len(text) <= _TEXT_CHARACTERS_MAX and "::" not in text and "cast" not in text.lower():
         return []  # nearly all queries
+    # On the event loop: of thousands of projections only the first ones are looked at.
+    expressions = islice(expressions_of(context), _EXPRESSIONS_MAX)
+    casts = [call for call in islice(calls_in(expressions), _CALLS_MAX) if call.name == "cast"]
+    if not casts:
+        return []
     types = types_of(context)
     found = dict.fromkeys(_said(call, types) for call in casts)
     return list(islice((said for said in found if said), _NAMES_MAX))

@@ -218,7 +218,7 @@ async def _run(
     if context is not None:
         dates = [] if target is None else date_warnings(context, target.schema)
         rows = limit_warnings(statement, context, table, result, shown)
-        envelope.warnings += [*type_warnings(context), *cast_warnings(context), *dates, *rows]
+        envelope.warnings += [*type_warnings(context), *cast_warnings(context, question.text), *dates, *rows]
     if limit is not None:
         envelope.warnings += limit.warnings()
         envelope.exceptions = limit.named_in(envelope.exceptions) if envelope.exceptions else []

@@ -22,7 +22,7 @@ SCHEMA = Schema.from_json(
 
 def warned(text: str, *, pql: bool = False) -> list[str]:
     parse = parse_pql if pql else parse_sql
-    return cast_warnings(compile_query(parse(text), SCHEMA, QueryOptions(), null_handling=False))
+    return cast_warnings(compile_query(parse(text), SCHEMA, QueryOptions(), null_handling=False), text)
 
 
 def said(name: str, source: str, target: str, bits: int, remedy: str) -> str:

@@ -54,6 +54,7 @@ DIFFERENT = {
     "-longBig": "the reference has no unary minus",
     "-intBig": "the reference has no unary minus",
     "||": "the reference has no ||",
+    "bigD / 4": "the reference keeps the scale of the dividend (decimal-quotients)",
     "arraymin(mvString)": "the reference cannot write the answer",
     "jsonPath": "the reference's do not work on JSON columns",
     "jsonFormat": "the reference's does not work on JSON columns",
@@ -266,7 +267,7 @@ def _same_text(value: Any, text: Any, data_type: DataType | None) -> bool:
 
 
 def test_there_is_something_to_compare() -> None:
-    assert len([line for line in SQL if not _is_different(line[0])]) >= 193
+    assert len([line for line in SQL if not _is_different(line[0])]) >= 192
     assert len([line for line in PQL if not _is_different(line[0])]) >= 18
     texts = [text for text, _, _ in SQL + PQL]
     for part in DIFFERENT:
