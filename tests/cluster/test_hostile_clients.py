@@ -35,13 +35,13 @@ def schema(name: str, *more: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def config(name: str) -> dict[str, Any]:
+def config(name: str, *, keeps_nulls: bool = False) -> dict[str, Any]:
     return {
         "tableName": name,
         "tableType": "OFFLINE",
         "segmentsConfig": {"replication": "2"},
         "tenants": {},
-        "tableIndexConfig": {},
+        "tableIndexConfig": {"nullHandlingEnabled": keeps_nulls},
         "metadata": {},
     }
 
@@ -171,12 +171,20 @@ def test_a_column_added_to_a_table_has_no_value_in_old_segments_or_its_default(c
     cluster.controller.wait_until_online("tiny", timeout_s=120)
     groups = "SELECT tip, COUNT(*), MAX(fare) FROM tiny GROUP BY tip ORDER BY tip"
     by_segment = "SELECT $segmentName, COUNT(*) FROM tiny WHERE tip {} GROUP BY $segmentName"
-    answer = cluster.query(groups, "sql")
-    assert answer["exceptions"] == [] and answer["resultTable"]["rows"] == [["some", 5, 14.0], [None, 10, 9.0]]
-    answer = cluster.query(by_segment.format("IS NULL"), "sql")
-    assert answer["resultTable"]["rows"] == [["tiny_0", 10]]
     by_defaults = "SET enableNullHandling = false; "
-    answer = cluster.query(by_defaults + groups, "sql")
-    assert answer["exceptions"] == [] and answer["resultTable"]["rows"] == [["none", 10, 9.0], ["some", 5, 14.0]]
-    answer = cluster.query(by_defaults + by_segment.format("= 'none'"), "sql")
-    assert answer["resultTable"]["rows"] == [["tiny_0", 10]]
+
+    def rows_of(text: str) -> list[list[Any]]:
+        answer = cluster.query(text, "sql")
+        assert answer["exceptions"] == [], answer["exceptions"]
+        found: list[list[Any]] = answer["resultTable"]["rows"]
+        return found
+
+    # The table keeps no nulls.
+    for mode in ("", by_defaults):
+        assert rows_of(mode + groups) == [["none", 10, 9.0], ["some", 5, 14.0]]
+        assert rows_of(mode + by_segment.format("= 'none'")) == [["tiny_0", 10]]
+    cluster.controller.update_table("tiny", config("tiny", keeps_nulls=True))
+    wait_until(lambda: rows_of(groups) == [["some", 5, 14.0], [None, 10, 9.0]], 120, "brokers know the new config")
+    assert rows_of(by_segment.format("IS NULL")) == [["tiny_0", 10]]
+    assert rows_of(by_defaults + groups) == [["none", 10, 9.0], ["some", 5, 14.0]]
+    assert rows_of(by_defaults + by_segment.format("= 'none'")) == [["tiny_0", 10]]

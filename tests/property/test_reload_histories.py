@@ -73,7 +73,7 @@ class Reloads:
 
     def change(self) -> None:
         """One step."""
-        schema, old = self.schema, self.rows()
+        schema, old, without_nulls = self.schema, self.rows(), self.history.without_nulls
         ways = (
             self._reload,
             self._reload,
@@ -90,17 +90,19 @@ class Reloads:
             self.steps.append(f"{changes}, by {way.__name__}")
             way()
             for null_handling, rows in enumerate(old):
-                check_rows(held.segments, schema, rows, null_handling=bool(null_handling))
+                check_rows(held.segments, schema, rows, without_nulls, null_handling=bool(null_handling))
 
     def rows(self) -> list[pa.Table]:
         return [self.history.rows(null_handling=null_handling) for null_handling in (False, True)]
 
     def check(self) -> None:
-        self.cluster.catalog.targets["t"] = Target("t", self.schema, (Half(self.routing),))
+        without_nulls = self.history.without_nulls
+        half = Half(self.routing, without_nulls=without_nulls)
+        self.cluster.catalog.targets["t"] = Target("t", self.schema, (half,))
         with self.registry.acquire(TABLE, self.names) as held:
             assert not held.missing
             for null_handling, rows in enumerate(self.rows()):
-                check_rows(held.segments, self.schema, rows, null_handling=bool(null_handling))
+                check_rows(held.segments, self.schema, rows, without_nulls, null_handling=bool(null_handling))
         for questions in self.questions:
             questions.ask(self.history.rng.randint(0, QUESTIONS), self._answer)
             questions.ask_documents(self._answer)
@@ -138,7 +140,7 @@ class Reloads:
             try:
                 while not is_over.is_set():
                     with self.registry.acquire(TABLE, self.names) as held:
-                        check_rows(held.segments, self.schema, rows, null_handling=True)
+                        check_rows(held.segments, self.schema, rows, frozenset(), null_handling=True)
             except Exception as error:
                 faults.append(error)
 
@@ -171,11 +173,12 @@ class Reloads:
                 self.scene.transitions.on_transition(TABLE, name, before, after)
 
 
-def check_rows(segments: SegmentSet, schema: Schema, rows: pa.Table, *, null_handling: bool) -> None:
+def check_rows(
+    segments: SegmentSet, schema: Schema, rows: pa.Table, without_nulls: frozenset[str], *, null_handling: bool
+) -> None:
     """All columns of all rows, as a server answers them."""
-    partial = ask(
-        schema, segments, f"SELECT {', '.join(rows.column_names)} FROM t LIMIT 1000000", null_handling=null_handling
-    )
+    text = f"SELECT {', '.join(rows.column_names)} FROM t LIMIT 1000000"
+    partial = ask(schema, segments, text, null_handling=null_handling, without_nulls=without_nulls)
     assert not partial.exceptions and partial.rows is not None, partial.exceptions
     for name, found in zip(rows.column_names, partial.rows.columns, strict=True):
         expected = rows.column(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.model.options import with_columns_without_nulls
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.build.builder import build_segment_into
@@ -73,13 +74,18 @@ def opened(
 
 
 def ask(
-    schema: Schema, segments: Sequence[ImmutableSegment], text: str, *, pql: bool = False, null_handling: bool = False
+    schema: Schema,
+    segments: Sequence[ImmutableSegment],
+    text: str,
+    *,
+    pql: bool = False,
+    null_handling: bool = False,
+    without_nulls: Iterable[str] = (),
 ) -> PartialResult:
-    """What a server answers to a query."""
+    """What a server answers to a query. `without_nulls`: columns of which the table keeps no nulls."""
     statement = parse_pql(text) if pql else parse_sql(text)
-    return execute(
-        compile_query(statement, schema, QueryOptions(), null_handling=null_handling), segments, QueryControl()
-    )
+    options = with_columns_without_nulls(QueryOptions(), sorted(without_nulls))
+    return execute(compile_query(statement, schema, options, null_handling=null_handling), segments, QueryControl())
 
 
 def count(schema: Schema, segments: Sequence[ImmutableSegment], condition: str, **how: Any) -> int:

@@ -54,7 +54,7 @@ class ReloadHistory:
         cuts = sorted({rng.randrange(self.num_rows) for _ in range(rng.choice([0, 0, 1, 2]))} - {0})
         self.cuts = tuple(cuts)
         self.num_builds = 0
-        self._arrays: dict[tuple[RandomColumn, bool], pa.Array] = {}
+        self._arrays: dict[tuple[RandomColumn, bool, bool], pa.Array] = {}
         # By column: its indexes with their settings, and how a build would store it.
         self.indexes: dict[str, dict[str, Any]] = {}
         self.storage: dict[str, dict[str, Any]] = {column.name: self._random_storage(column) for column in self.columns}
@@ -231,19 +231,33 @@ class ReloadHistory:
         built = {column.name: column for column in self.stored}
         return tuple(built.get(column.name, column) for column in self.columns)
 
+    @property
+    def without_nulls(self) -> frozenset[str]:
+        """The columns of which the table keeps no nulls now, as brokers tell servers."""
+        return frozenset() if self.null_vectors else frozenset(column.name for column in self.columns)
+
+    def read_cells(self, column: RandomColumn) -> list[Any]:
+        """What every row has in a column. Of one that came after the segments it is nothing, and that is the column's
+        default where the table keeps no nulls.
+        """
+        if self.null_vectors or any(column.name == one.name for one in self.stored):
+            return self.cells[column.name]
+        return [column.default if column.single_value else [column.default]] * self.num_rows
+
     def rows(self, *, null_handling: bool) -> pa.Table:
         """What every row must read, in storage form."""
         return pa.table({column.name: self._array(column, null_handling) for column in self.read_columns()})
 
     def _array(self, column: RandomColumn, null_handling: bool) -> pa.Array:
-        found = self._arrays.get((column, null_handling))
+        key = column, null_handling, self.null_vectors
+        found = self._arrays.get(key)
         if found is None:
             default = column.default if column.single_value else [column.default]
-            cells = self.cells[column.name]
+            cells = self.read_cells(column)
             found = stored_array(
                 column, cells if null_handling else [default if cell is None else cell for cell in cells]
             )
-            self._arrays[column, null_handling] = found
+            self._arrays[key] = found
         return found
 
     def shown_rows(self, *, null_handling: bool) -> Counter[tuple[Any, ...]]:
@@ -252,7 +266,7 @@ class ReloadHistory:
         shown = []
         for column in columns:
             default = column.default if column.single_value else [column.default]
-            cells = [default if cell is None and not null_handling else cell for cell in self.cells[column.name]]
+            cells = [default if cell is None and not null_handling else cell for cell in self.read_cells(column)]
             shown.append(
                 [
                     tuple(value) if isinstance(value, list) else value
@@ -265,7 +279,8 @@ class ReloadHistory:
         """The table for random questions, which know nothing of JSON."""
         columns = tuple(column for column in self.read_columns() if column.type != "JSON")
         schema, config = Schema.from_json(self.schema()), TableConfig.from_json(self.config())
-        return RandomTable(columns, self.cells, self.num_rows, self.cuts, schema, config, null_handling)
+        cells = {column.name: self.read_cells(column) for column in columns}
+        return RandomTable(columns, cells, self.num_rows, self.cuts, schema, config, null_handling)
 
     def splits(self) -> list[list[pa.RecordBatch]]:
         """The rows of every segment, in the columns that it stores."""
@@ -354,7 +369,7 @@ class Questions:
         table = self._history.table(null_handling=self._null_handling)
         if not table.columns:
             return
-        wanted = (self._history.num_builds, *table.columns)
+        wanted = (self._history.num_builds, self._history.null_vectors, *table.columns)
         if wanted != self._loaded or self._connection is None:
             self.close()
             self._loaded, self._connection = wanted, duck_oracle.load(table, null_handling=self._null_handling)
@@ -388,7 +403,7 @@ class Questions:
                 conditions[f"TEXT_MATCH({column.name}, '{letter}')"] = f'"{letter}"'
             cells = [
                 cell if null_handling or cell is not None else column.default
-                for cell in self._history.cells[column.name]
+                for cell in self._history.read_cells(column)
             ]
             for condition, part in conditions.items():
                 text = f"SELECT COUNT(*) FROM {self._history.name} WHERE {condition}"
