@@ -4,20 +4,20 @@ for those that the first queries need.
 
 from __future__ import annotations
 
-import compileall
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import pinotpy
+from pinotpy.cli.byte_code import byte_code_beside
 from pinotpy.kernels import cache
 from pinotpy.kernels.compiling import Stage, StageRun, is_compiled, percent
 
 # How often somebody who waits is told how far it is.
 TELL_EVERY_S: Final = 3.0
 _LOOK_S: Final = 0.1
+BYTE_CODE_TEXT: Final = "compiling Python modules, once for this installation"
 Say = Callable[[str], None]
 
 
@@ -27,19 +27,19 @@ def compile_first(say: Say) -> Path:
     say: told every few seconds how far it is.
     """
     folder = cache.prepare()
-    _with_progress(StageRun(folder, Stage.FIRST), say)
+    with byte_code_beside() as wait_for_byte_code:
+        _with_progress(StageRun(folder, Stage.FIRST), say)
+        _Telling(say, lambda: BYTE_CODE_TEXT).run(wait_for_byte_code)
     return folder
 
 
 def compile_all(say: Say) -> Path:
     """Compile all that the cache lacks, remove outdated entries, return the cache's folder."""
-    # An editable installation has no byte code, and where Python may not write any (PYTHONDONTWRITEBYTECODE) each
-    # daemon would compile 170 files at each start: 0.15 to 0.3 s of CPU. Where the folder cannot be written, it stays
-    # so.
-    compileall.compile_dir(Path(pinotpy.__file__).parent, quiet=2)
-    folder = cache.prepare()  # before numba is imported
-    _with_progress(StageRun(folder, Stage.ALL), say)
-    _Telling(say, lambda: "trying the kernels").run(_use_all)
+    with byte_code_beside() as wait_for_byte_code:
+        folder = cache.prepare()  # before numba is imported
+        _with_progress(StageRun(folder, Stage.ALL), say)
+        _Telling(say, lambda: "trying the kernels").run(_use_all)
+        _Telling(say, lambda: BYTE_CODE_TEXT).run(wait_for_byte_code)
     cache.drop_old(folder)
     return folder
 

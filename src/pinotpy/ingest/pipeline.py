@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import distinct
 from pinotpy.config.ingestion import MissingColumns
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -174,8 +175,9 @@ class RowPipeline:
 
         ledger.unmapped += self._complex_types.unmapped(rows.batch)
         for batch, sources in self._complex_types.flat(rows.batch, reject):
-            ledger.num_rows_added += batch.num_rows - len(np.unique(sources))
-            ledger.num_rows_read -= batch.num_rows - len(np.unique(sources))
+            num_added = batch.num_rows - len(distinct(sources))
+            ledger.num_rows_added += num_added
+            ledger.num_rows_read -= num_added
             yield InputBatch(batch, rows.row_numbers[sources])
 
     def convert(self, rows: InputBatch, ledger: RowLedger) -> pa.RecordBatch:

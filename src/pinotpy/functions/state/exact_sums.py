@@ -19,13 +19,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
+from pinotpy.functions.state.grouping import KERNEL_ROWS
+from pinotpy.functions.state.scattering import add_at
 
 WINDOW: Final = 48  # as kernels/aggregate/exact_sums.py, which a broker does not load; a test compares them
 WINDOW_MAIN: Final = 21
 WINDOW_SPECIAL: Final = 63
 UNIT_BIAS: Final = 1076
 PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER = 1, 2, 4
-KERNEL_ROWS: Final = 1 << 16  # a broker that merges small answers loads no kernels
 _MASK: Final = np.int64(0xFFFFFFFF)
 _SHIFT: Final = np.int64(32)
 EXACT_HEADER: Final = 65536  # of a header: flags above, the index of the first digit below
@@ -41,8 +42,7 @@ def exact_array(low: Int64Array, high: Int64Array, seen: NDArray[np.bool_], over
     bases = np.concatenate([[WINDOW * WINDOW_MAIN], windows[plain] * WINDOW])
     first, last = int(bases.min()) >> 5, (int(bases.max()) >> 5) + 5
     digits = np.zeros((len(low), last - first + 1), np.int64)
-    everybody = np.arange(len(low), dtype=np.int64)
-    _add_words(digits, first, everybody, np.full(len(low), WINDOW * WINDOW_MAIN, np.int64), low, high)
+    _add_column(digits, first, WINDOW * WINDOW_MAIN, low, high)
     if plain.any():
         _add_words(digits, first, rows[plain], windows[plain] * WINDOW, overflow_low[plain], overflow_high[plain])
     return _encode(digits, first, flags, seen)
@@ -61,11 +61,7 @@ def exact_of_columns(
     first, last = min(positions) >> 5, (max(positions) >> 5) + 5
     digits = np.zeros((len(seen), last - first + 1), np.int64)
     for position, low, high in columns:
-        digit, shift = (position >> 5) - first, position & 31
-        for j, limb in enumerate((low & _MASK, (low >> _SHIFT) & _MASK, high & _MASK, high >> _SHIFT)):
-            moved = limb << shift
-            digits[:, digit + j] += moved & _MASK
-            digits[:, digit + j + 1] += moved >> _SHIFT
+        _add_column(digits, first, position, low, high)
     if len(rows):
         _add_words(digits, first, rows, places, overflow_low, overflow_high)
     return _encode(digits, first, np.zeros(len(seen), np.int64), seen)
@@ -120,6 +116,15 @@ def _digits_by_kernel(groups: Int64Array, values: NDArray[np.float64], num_group
     return digits, first
 
 
+def _add_column(digits: Int64Array, first: int, position: int, low: Int64Array, high: Int64Array) -> None:
+    """As `_add_words`, one integer a row, all at one position."""
+    digit, shift = (position >> 5) - first, position & 31
+    for j, limb in enumerate((low & _MASK, (low >> _SHIFT) & _MASK, high & _MASK, high >> _SHIFT)):
+        moved = limb << shift
+        digits[:, digit + j] += moved & _MASK
+        digits[:, digit + j + 1] += moved >> _SHIFT
+
+
 def _add_words(
     digits: Int64Array, first: int, rows: Int64Array, positions: Int64Array, low: Int64Array, high: Int64Array
 ) -> None:
@@ -129,8 +134,8 @@ def _add_words(
     digit_positions = rows * digits.shape[1] + (positions >> 5) - first
     for j, limb in enumerate((low & _MASK, (low >> _SHIFT) & _MASK, high & _MASK, high >> _SHIFT)):
         moved = limb << places
-        np.add.at(flat, digit_positions + j, moved & _MASK)
-        np.add.at(flat, digit_positions + j + 1, moved >> _SHIFT)
+        add_at(flat, digit_positions + j, moved & _MASK)
+        add_at(flat, digit_positions + j + 1, moved >> _SHIFT)
 
 
 def _carry(digits: Int64Array) -> None:
@@ -181,11 +186,11 @@ def _decode(
     for k in range(int(counts.max())):
         inner = counts > k + 1
         targets = groups * width + firsts - first + k
-        np.add.at(digits, targets[inner], words[starts[inner] + 1 + k])
+        add_at(digits, targets[inner], words[starts[inner] + 1 + k])
         top = counts == k + 1
         value = words[starts[top] + 1 + k]
-        np.add.at(digits, targets[top], value & _MASK)
-        np.add.at(digits, targets[top] + 1, value >> _SHIFT)
+        add_at(digits, targets[top], value & _MASK)
+        add_at(digits, targets[top] + 1, value >> _SHIFT)
     return digits.reshape(num_groups, width), first, flags, seen
 
 

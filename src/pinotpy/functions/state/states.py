@@ -27,6 +27,7 @@ from pinotpy.data_types import DataType, StoredType
 from pinotpy.decimals import DIGITS_MAX, decode_decimal, encode_decimal
 from pinotpy.errors import DataError, QueryExecutionError
 from pinotpy.functions.state.exact_sums import merge_exact, round_exact
+from pinotpy.functions.state.scattering import add_at
 
 WIDE = pa.decimal128(38, 0)
 EXACT = pa.list_(pa.int64())
@@ -53,7 +54,7 @@ def extreme_field(name: str, data_type: DataType) -> pa.Field:
 
 def merge_counts(states: pa.Array, groups: Int64Array, num_groups: int) -> pa.Array:
     total = np.zeros(num_groups, np.int64)
-    np.add.at(total, groups, states.to_numpy(zero_copy_only=False))
+    add_at(total, groups, states.to_numpy(zero_copy_only=False))
     return pa.array(total)
 
 
@@ -91,9 +92,9 @@ def _merge_wide(states: pa.Array, groups: Int64Array, num_groups: int) -> pa.Arr
         both, groups = both[valid], groups[valid]
     mask, shift = np.int64(0xFFFFFFFF), np.int64(32)
     bottom, middle, top = np.zeros((3, num_groups), np.int64)
-    np.add.at(bottom, groups, both[:, 0] & mask)
-    np.add.at(middle, groups, (both[:, 0] >> shift) & mask)
-    np.add.at(top, groups, both[:, 1])
+    add_at(bottom, groups, both[:, 0] & mask)
+    add_at(middle, groups, (both[:, 0] >> shift) & mask)
+    add_at(top, groups, both[:, 1])
     middle += bottom >> shift
     low = (bottom & mask) | (middle << shift)
     return wide_array(low, top + (middle >> shift), _seen(groups, num_groups))

@@ -96,3 +96,12 @@ def best_rows(rows: Any, codes: Any, is_kept: Any, greatest: bool, last: bool, b
         better = code > known if greatest else code < known
         if positions[row] < 0 or better or (last and code == known):
             best[row], positions[row] = code, i
+
+
+@njit(cache=True, nogil=True)
+def scatter_add(total: Any, places: Any, values: Any) -> None:
+    """Add values[i] to total[places[i]], where places may repeat: int64 each, wrapping. Every place must be one of
+    `total`.
+    """
+    for i in range(len(places)):
+        total[places[i]] += values[i]

@@ -38,6 +38,10 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
+from pinotpy.kernels.cache_loading import load_without_compiler
+
+load_without_compiler()  # in brokers and commands too, which come here late and use few kernels
+
 BLOCK: Final = 2048
 NUM_MASKS: Final = 16
 NUM_REGISTERS: Final = 24

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pinotpy.arrays import Int64Array
 from pinotpy.functions.state.grouping import number_rows
+from pinotpy.functions.state.scattering import add_at
 from pinotpy.kernels.aggregate.result_context import G_CUT
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.arena_rows import ArenaRows
@@ -59,7 +60,7 @@ def merge_by_value(
     counts = None
     if plan.context.options.num_groups_limit is not None:
         counts = np.zeros(num_groups, np.int64)
-        np.add.at(counts, numbers, np.concatenate([thread.rows[:, key_words] for thread in threads]))
+        add_at(counts, numbers, np.concatenate([thread.rows[:, key_words] for thread in threads]))
         counts = counts[: len(first)]
     values_max = values_bound(plan, layout, expanded_columns(keys))
     values_max = values_bound(plan, layout, expanded_columns(keys))

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from pinotpy.arrays import Int64Array
+from pinotpy.arrays import Int64Array, distinct
 from pinotpy.functions.state.plans import SlotPlan
 from pinotpy.kernels.group import top_n_groups
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal
@@ -91,7 +91,7 @@ def needed_groups(context: QueryContext, layout: Layout, merged: MergedGroups) -
     parts = [part for part in candidates if part is not None]
     if not parts or len(parts) < len(candidates):
         return None
-    return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+    return parts[0] if len(parts) == 1 else distinct(np.concatenate(parts))
 
 
 def _aggregation(expression: Expression | AggregationRef) -> int | None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pinotpy.arrays import Int64Array
+from pinotpy.arrays import Int64Array, distinct
 from pinotpy.data_types import StoredType
 from pinotpy.kernels.codec.bit_packing import bit_width, pack
 from pinotpy.segment import layout
@@ -117,7 +117,7 @@ class _Encoder:
             width = longest = values.itemsize
             present = values if self.values.nulls is None or not self.spec.single_value else values[~self.values.nulls]
             first_present, last_present = (present.min().item(), present.max().item()) if len(present) else (None, None)
-            partition = self._partition(np.unique(values)) if self.indexing.num_partitions else None
+            partition = self._partition(distinct(values)) if self.indexing.num_partitions else None
         else:
             plain = values.cast(pa.large_binary())
             offsets, parts = var_parts(plain)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import distinct
 from pinotpy.config.indexing import ColumnPartitionConfig
 from pinotpy.segment import layout
 from pinotpy.segment.build.partition_gaps import has_partitions
@@ -81,4 +82,4 @@ def _distinct(column: ImmutableColumn) -> NDArray[Any] | pa.Array:
     if dictionary is not None:
         return np.array(dictionary.values()) if column.data_type.stored.is_fixed else dictionary.arrow()
     raw = column.raw_values()
-    return np.unique(raw) if isinstance(raw, np.ndarray) else raw.unique()
+    return distinct(raw) if isinstance(raw, np.ndarray) else raw.unique()

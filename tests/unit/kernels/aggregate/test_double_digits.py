@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from pinotpy.functions.state.exact_sums import KERNEL_ROWS, round_exact, sum_doubles
+from pinotpy.functions.state.exact_sums import round_exact, sum_doubles
+from pinotpy.functions.state.grouping import KERNEL_ROWS
 
 RANDOM = np.random.default_rng(7)
 NUM_VALUES = KERNEL_ROWS + 1_000
