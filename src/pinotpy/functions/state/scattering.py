@@ -20,4 +20,4 @@ def add_at(total: Int64Array, places: Int64Array, values: Int64Array) -> None:
     from pinotpy.kernels.aggregate.row_states import scatter_add
 
     # Contiguous, and not of Arrow's arrays that nobody may write: for these numba would compile another kernel.
-    scatter_add(total, np.require(places, requirements="CW"), np.require(values, requirements="CW"))
+    scatter_add(total, np.require(places, requirements=("C", "W")), np.require(values, requirements=("C", "W")))
