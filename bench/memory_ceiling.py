@@ -2,9 +2,9 @@
 
 Real daemons, one broker and two servers, in a control group with `--limit-mib` where one can be made (the system kills
 what is over it), else beside each other: `group` in the results says which. In each round `--clients` connections ask
-GROUP BYs with as many groups as rows, and DISTINCTCOUNTs of sets as large; another one asks tiny queries meanwhile. Per
-daemon: the most of RssAnon + RssShmem with its children, its budget, whether it lives. Answers: right, refused by code,
-wrong. Tiny queries: p50, p95, longest, in ms.
+GROUP BYs with as many groups as rows, and DISTINCTCOUNTs of sets as large; a process of its own asks tiny queries
+meanwhile, over one connection. Per daemon: the most of RssAnon + RssShmem with its children, its budget, whether it
+lives. Answers: right, refused by code, wrong. Tiny queries: p50, p95, longest, in ms.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.machine import commit_name, machine
+from bench.tiny_client import asking
 from pinotpy.cli.asking import ask
 from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.client.controller import ControllerClient
@@ -174,21 +175,13 @@ def load(cluster: LocalCluster, asked: argparse.Namespace) -> dict[str, Any]:
                 most[name] = max(most[name], resident_bytes(pid, children_of(pid)))
 
     outcomes: Counter[str] = Counter()
-    tiny_ms: list[float] = []
 
     def large(number: int) -> None:
         text = DISTINCT if number % 4 == 3 else GROUPS
         outcomes[outcome(url, text, asked.rows)] += 1
 
-    def tiny() -> None:
-        while not done.is_set():
-            began_s = time.perf_counter()
-            outcomes["tiny " + outcome(url, TINY, asked.rows)] += 1
-            tiny_ms.append((time.perf_counter() - began_s) * 1000)
-
-    threads = [threading.Thread(target=work, daemon=True) for work in (look, tiny)]
-    for thread in threads:
-        thread.start()
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
     ends_s = time.monotonic() + 60 * (asked.minutes or math.inf)
 
     def client(number: int) -> None:
@@ -197,18 +190,18 @@ def load(cluster: LocalCluster, asked: argparse.Namespace) -> dict[str, Any]:
                 return
             large(turn * asked.clients + number)
 
-    with ThreadPoolExecutor(asked.clients) as pool:
+    with asking(url, TINY, [[asked.rows]]) as tiny, ThreadPoolExecutor(asked.clients) as pool:
         clients = [pool.submit(client, number) for number in range(asked.clients)]
         while wait(clients, timeout=PROGRESS_S).not_done:
             print(f"{dict(outcomes)}, most MiB {[size // MIB for size in most.values()]}", file=sys.stderr)
         for each in clients:
             each.result()
     done.set()
-    for thread in threads:
-        thread.join()
-    tiny_ms.sort()
+    looking.join()
+    tiny_ms = sorted(tiny["ms"])
     return {
         "outcomes": dict(outcomes),
+        "tinyOutcomes": tiny["outcomes"],
         "tinyMs": {f"p{part}": round(tiny_ms[len(tiny_ms) * part // 100], 1) for part in (50, 95)}
         | {"longest": round(tiny_ms[-1], 1), "number": len(tiny_ms)},
         "daemons": {
@@ -231,9 +224,8 @@ def outcome(url: str, text: str, rows: int) -> str:
     if answer["exceptions"]:
         return str(answer["exceptions"][0]["errorCode"])
     shown = answer["resultTable"]["rows"]
-    expected = {TINY: [[rows]], DISTINCT: [[rows, rows]]}.get(text)
-    if expected is not None:
-        return "right" if shown == expected else "wrong"
+    if text == DISTINCT:
+        return "right" if shown == [[rows, rows]] else "wrong"
     is_right = len(shown) == 5 and all(row == [row[0], f"name {row[0]:012d}", row[0] / 2, 1] for row in shown)
     return "right" if is_right else "wrong"
 

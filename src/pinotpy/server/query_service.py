@@ -41,11 +41,12 @@ from pinotpy.rpc.wire import (
 )
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.server.idle_memory import IdleMemory
+from pinotpy.server.inline_queries import is_counted, is_plain
 from pinotpy.server.kernel_waits import KernelWaits
 from pinotpy.server.memory_turns import MemoryTurns
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_runs import OnDamage, QueryRuns
-from pinotpy.server.query_templates import LONG_CPU_NS, QueryTemplate, QueryTemplates
+from pinotpy.server.query_templates import FEW_SEGMENTS_MAX, LONG_CPU_NS, QueryTemplate, QueryTemplates
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
 
@@ -60,6 +61,9 @@ QUICK_DOCS_MAX = 250_000
 # … and for a sorted selection, whose rows are compared key by key.
 QUICK_SORTED_DOCS_MAX = 30_000
 _BOUND = bytes([RequestKind.BOUND])
+# A template that comes with its first query is decoded on the connection's thread up to this size: a COUNT(*) that
+# nobody asked before would else wait behind large queries.
+READ_HERE_MAX_BYTES = 4 << 10
 # Decoded contexts up to this size are cached: dashboards repeat their queries. Contexts are immutable.
 SHORT_CONTEXT_BYTES = 4 << 10
 SHORT_CONTEXTS_MAX = 256
@@ -158,8 +162,10 @@ class QueryService:
         plan reads too many docs.
         """
         if content[KIND_OFFSET : KIND_OFFSET + 1] != _BOUND:
-            return None
+            return self._counted(content, deadline_s)
         template = self._templates.peek(bound_digest(content))
+        if template is None and len(content) <= READ_HERE_MAX_BYTES:
+            template = self._templates.find(decode_bound(content))
         if template is None:
             return None
         if not template.is_plain or not (template.is_counted or template.expectation.is_quick()):
@@ -190,6 +196,23 @@ class QueryService:
             return None
         except KernelMissingError:
             return None  # waited for elsewhere: other queries of this connection are behind this one
+
+    def _counted(self, content: bytes, deadline_s: float) -> bytes | None:
+        """As `handle_quickly`, of a query that comes whole, as the first ones of a template do; only COUNT(*)."""
+        if content[KIND_OFFSET] != RequestKind.QUERY or len(content) > READ_HERE_MAX_BYTES:
+            return None
+        request = decode_request(content)
+        context = self._decode_short(request.context)
+        if len(request.segment_names) > FEW_SEGMENTS_MAX or not (is_plain(context) and is_counted(context)):
+            return None
+        return self.answer(
+            request,
+            deadline_s,
+            context,
+            is_quick=True,
+            may_wait=False,
+            finish=lambda partial: self._encoded(request, partial),
+        )
 
     def _encoded(
         self,

@@ -400,6 +400,23 @@ def test_a_quick_query_waits_for_no_place_among_those_that_run(
         assert late["exceptions"], "one that is not known to be quick"
 
 
+def test_the_first_count_of_all_rows_waits_for_no_place_either(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it comes whole, as the first ones of a text do, or brings its template."""
+    monkeypatch.setattr(query_service, "SMALL_DOCS_MAX", 0)
+    with ExitStack() as held:
+        for service in cluster.services.values():
+            for _ in range(8):
+                held.enter_context(service._scheduler.slot(time.monotonic_ns() + 60 * 10**9))
+        for _ in range(6):
+            answer = ask(cluster, "SELECT COUNT(*) FROM t", query_options="timeoutMs=60000")
+            assert answer["exceptions"] == [] and answer["aggregationResults"][0]["value"] == str(answer["totalDocs"])
+        late = ask(cluster, "SELECT COUNT(*), MAX(n) FROM t WHERE d > 0", query_options="timeoutMs=300")
+        assert late["exceptions"], "one that reads rows waits"
+    assert all(templates_of(service) for service in cluster.services.values()), "the last ones brought templates"
+
+
 @pytest.mark.parametrize(
     "text",
     [
