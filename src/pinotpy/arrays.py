@@ -16,8 +16,8 @@ _Number = TypeVar("_Number", bound=np.generic)
 def distinct(values: NDArray[_Number]) -> NDArray[_Number]:
     """The values, each once, ascending; NaN as often as it is there.
 
-    numpy's `unique` hashes from version 2.3 on: of three million different numbers that takes ten times as long, and
-    the lock of the interpreter for a part of it.
+    numpy's `unique` hashes from version 2.3 on: three million numbers take 1.5 s instead of 0.04, and Python's
+    lock for a part of it.
     """
     ascending = np.sort(values)
     is_first = np.empty(len(ascending), np.bool_)

@@ -4,12 +4,14 @@ does it.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from pinotpy.arrays import distinct
-from pinotpy.functions.state.exact_sums import exact_array, exact_of_columns, merge_exact, round_exact, sum_doubles
+from pinotpy.functions.state.exact_sums import exact_array, merge_exact, round_exact, sum_doubles
 from pinotpy.functions.state.grouping import KERNEL_ROWS
 from pinotpy.functions.state.scattering import add_at
 from pinotpy.functions.state.states import merge_counts
@@ -43,14 +45,16 @@ def test_sums_of_many_rows_are_those_of_few() -> None:
 
 
 def test_words_of_the_main_window_are_a_column() -> None:
-    """Windows begin at bit 48 * 21; what `exact_of_columns` makes of a column there is the oracle."""
+    """The main window begins at bit 48 * 21 of units of 2^-1076; Python's own fractions are the oracle."""
     rng = np.random.default_rng(7)
     low, high = rng.integers(-(2**62), 2**62, (2, 200))
     high >>= np.int64(30)
     seen, none = rng.random(200) < 0.9, np.zeros(0, np.int64)
     made = exact_array(low, high, seen, (none, none, none, none))
-    column = exact_of_columns([(48 * 21, low, high)], (none, none, none, none), seen)
-    assert round_exact(made).tolist() == round_exact(column).tolist()
+    unit = Fraction(2) ** (48 * 21 - 1076)
+    words = zip(low.tolist(), high.tolist(), seen.tolist(), strict=True)
+    expected = [float((top * 2**64 + bottom % 2**64) * unit) if is_seen else 0.0 for bottom, top, is_seen in words]
+    assert round_exact(made).tolist() == expected
     assert made.null_count == 200 - int(seen.sum())
 
 

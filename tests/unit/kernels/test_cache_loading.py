@@ -7,6 +7,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import sys
 import numpy as np
@@ -35,8 +37,21 @@ print(has_compiler)
 """
 
 
-def test_cached_kernels_need_no_compiler_and_others_still_get_it() -> None:
+# What a broker does with its first answers of many groups; nobody told this process how to load.
+MERGE = """
+import sys
+import numpy as np
+from pinotpy.functions.state.grouping import KERNEL_ROWS, number_keys
+
+number_keys(np.arange(2 * KERNEL_ROWS))
+assert "numba" in sys.modules
+print("numba.np.npyimpl" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("script", [SCRIPT, MERGE], ids=["a server's", "a broker's merge"])
+def test_cached_kernels_need_no_compiler_and_others_still_get_it(script: str) -> None:
     for _ in range(2):  # the first one may find no code in the cache
-        done = subprocess.run([sys.executable, "-c", SCRIPT], check=False, capture_output=True, text=True, timeout=300)
+        done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
     assert done.stdout == "False\n"

@@ -27,12 +27,10 @@ def run(
     data_dir: Annotated[Path | None, typer.Option("--data-dir", help="folder of loaded segments")] = None,
     segment_dir: Annotated[Path | None, typer.Option("--segment-dir", help="download folder")] = None,
 ) -> None:
-    from pinotpy.kernels.cache_loading import load_without_compiler
     from pinotpy.kernels.packed_bitcode import keep_bitcode_packed
     from pinotpy.service.lean_imports import keep_imports_lean
 
     keep_imports_lean()
-    load_without_compiler()
     keep_bitcode_packed()
     from pinotpy.config.settings import ServerSettings
     from pinotpy.server.service import run_server

@@ -40,7 +40,7 @@ from numba.extending import intrinsic
 
 from pinotpy.kernels.cache_loading import load_without_compiler
 
-load_without_compiler()  # in brokers and commands too, which come here late and use few kernels
+load_without_compiler()  # servers, and brokers and commands too, which come here late and use few kernels
 
 BLOCK: Final = 2048
 NUM_MASKS: Final = 16

@@ -63,7 +63,6 @@ def merge_by_value(
         add_at(counts, numbers, np.concatenate([thread.rows[:, key_words] for thread in threads]))
         counts = counts[: len(first)]
     values_max = values_bound(plan, layout, expanded_columns(keys))
-    values_max = values_bound(plan, layout, expanded_columns(keys))
     states = collect_states(layout, threads, key_words, numbers, num_groups, sources, values_max, plan)
     return pa.table(out | {name: column[: len(first)] for name, column in states.items()}), counts
 
